@@ -1,0 +1,378 @@
+"""Every event that a log can hold. The log is the only interface between a run and whatever looks at it.
+
+Schema notes: 1 is the first schema; `upgrade` turns older records into the newest shape when they are read.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+import orjson
+
+from infermaxx_tui.core.limits import Limits
+from infermaxx_tui.core.regime import Regime
+
+SCHEMA = 1
+
+RequestKind = Literal["turn", "recall", "tail", "absent", "reask_alone", "reask_load", "load", "warmup"]
+"""Why a request was sent: a main-line turn; a recall of a tag; a tail sentinel; a label never planted;
+a miss asked again alone, or under load; the load for that; an earlier run's conversation."""
+
+Outcome = Literal[
+    "ok", "protocol", "truncated", "shed", "too_long", "rejected", "refused_connection", "stalled", "timeout", "cancelled"
+]
+"""How a request ended on the wire. `ok`: the stream ended as a stream should (a missing finish_reason is still `ok`
+here and makes the reply capped). `protocol`: error event, invalid JSON, not SSE, oversize event. `truncated`: EOF or
+reset before a finish. `shed`: 429 or 503. `too_long`: our own 400. `rejected`: any other 4xx/5xx.
+`refused_connection`: nobody listens. `stalled`: no token for the stall limit. `cancelled`: by us."""
+
+TagKind = Literal["own", "tail", "absent", "decoy"]
+
+
+class Hit(msgspec.Struct, frozen=True):
+    """A known tag that is not the session's own, found in a reply."""
+
+    tag: str
+    kind: Literal["foreign", "stale", "decoy"]
+    owner: int | None
+    """The session that the tag belongs to; None for a stale tag or a decoy."""
+    channel: Literal["content", "reasoning", "tool"]
+
+
+class Host(msgspec.Struct, frozen=True):
+    """The machine that the client ran on."""
+
+    name: str
+    system: str
+    python: str
+    cpus: int
+
+
+class Event(msgspec.Struct, frozen=True, tag_field="e", tag=str.lower, kw_only=True):
+    """Base of all events."""
+
+
+class RunStarted(Event):
+    """The first line of a part."""
+
+    schema: int
+    program: str
+    run: str
+    scenario: str
+    scenario_text: str
+    scenario_sha256: str
+    seed: int
+    nonce: str
+    host: Host
+    limits: Limits
+    sessions: int
+    """Conversations planned in all, rounds included."""
+    at_once: int
+    planned_recalls: int
+    segment: int = 0
+    """0, or how often the run was resumed before."""
+
+
+class RegimeNoted(Event):
+    """What the run ran on."""
+
+    regime: Regime
+
+
+class TagIssued(Event):
+    """A tag that the plan made. An absent label has no tag; a decoy belongs to no session."""
+
+    kind: TagKind
+    session: int | None
+    label: str
+    tag: str
+
+
+class TagsKnown(Event):
+    """Tags of an earlier run, so that an old cache can be told from a leak."""
+
+    run: str
+    tags: tuple[str, ...]
+
+
+class SessionStarted(Event):
+    """A conversation begins."""
+
+    session: int
+    wave: int
+    transcripts: tuple[str, ...]
+    planned_recalls: int
+
+
+class SessionEnded(Event):
+    """A conversation is over; `reason` says why."""
+
+    session: int
+    reason: Literal["finished", "window", "duration", "stopped", "failed", "server_lost", "exhausted"]
+    depth_tokens: int
+    turns: int
+    detail: str = ""
+
+
+class TagPlanted(Event):
+    """A tag entered a conversation's main line, and the request that carries it is the next one of the session."""
+
+    session: int
+    label: str
+    tag: str
+    how: Literal["exchange", "inline", "head", "tail"]
+    depth_tokens: int
+    """Tokens of rendered prompt before the tag."""
+    turn: int
+
+
+class RequestStarted(Event):
+    """A request was sent."""
+
+    req: int
+    session: int
+    turn: int
+    kind: RequestKind
+    prompt_tokens: int | None
+    """From our ids; None in chat mode."""
+    max_tokens: int
+    salted: bool = False
+
+
+class TagAsked(Event):
+    """A recall question went out with request `req`. An absent label is asked with an empty tag."""
+
+    req: int
+    session: int
+    label: str
+    tag: str
+    kind: RequestKind
+    asked_at: float
+    """Fraction of target depth at which the plan wanted the question."""
+    planted_depth_tokens: int | None
+    depth_tokens: int
+    """Tokens of the conversation when the question was asked."""
+    again_of: int | None = None
+    """The first request of the same question, when this one asks a miss again."""
+
+
+class FirstToken(Event):
+    """The first generated token of any channel arrived."""
+
+    req: int
+    session: int
+    ttft_ms: float
+
+
+class RequestEnded(Event):
+    """A request is over. Missing counts are None, never 0."""
+
+    req: int
+    session: int
+    turn: int
+    kind: RequestKind
+    outcome: Outcome
+    finish_reason: str | None = None
+    stop_reason: str | None = None
+    status: int | None = None
+    """HTTP status, None if no answer came."""
+    error: str | None = None
+    """One line, as the server or the transport said it, at most 500 characters."""
+    max_tokens: int = 0
+    prompt_tokens: int | None = None
+    """As the server counted."""
+    completion_tokens: int | None = None
+    """As the server counted in `usage`, else the ids received."""
+    ids_received: int | None = None
+    cached_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    chunks: int = 0
+    ttft_ms: float | None = None
+    first_visible_ms: float | None = None
+    decode_ms: float | None = None
+    """First to last token."""
+    first_chunk_tokens: int | None = None
+    total_ms: float = 0.0
+    content_chars: int = 0
+    reasoning_chars: int = 0
+    tool_chars: int = 0
+    text_sha256: str | None = None
+    content: str | None = None
+    """Kept for recall turns, failed turns and a sample; else None."""
+    reasoning: str | None = None
+    tool_args: str | None = None
+    degenerate: str | None = None
+    """The rule that fired on the reply's tokens, with its figures."""
+    hits: tuple[Hit, ...] = ()
+    anomalies: tuple[str, ...] = ()
+    """Harmless oddities of the wire, by name, each once."""
+    server_id: str | None = None
+    prefix_shared: float | None = None
+    """Share of the prompt that is the previous prompt plus reply, 1.0 when prefix equality held; None on a first turn."""
+
+
+class GapNoted(Event):
+    """A silence between two tokens of one stream that was longer than the threshold."""
+
+    req: int
+    session: int
+    gap_ms: float
+    at_token: int
+
+
+class Beat(Event):
+    """One second of all streams, as columns of equal length."""
+
+    window_ms: float
+    sessions: tuple[int, ...]
+    tokens: tuple[int, ...]
+    depths: tuple[int, ...]
+    gap_buckets: tuple[tuple[int, int], ...] = ()
+    """Histogram of gaps between tokens over all streams: (bucket index of core.stats.LogHistogram, count)."""
+
+
+class InstrumentRead(Event):
+    """How well the client itself could see during the last window."""
+
+    window_ms: float
+    loop_lag_p50_ms: float | None
+    loop_lag_p99_ms: float | None
+    loop_lag_max_ms: float | None
+    cpu_share: float | None
+    rss_mib: float | None
+    events_parsed: int
+    wall_step_ms: float = 0.0
+    """Change of wall clock minus monotonic clock since the last reading."""
+
+
+class MetricsRead(Event):
+    """The server's own counters. Absent is None, never 0."""
+
+    running: float | None = None
+    waiting: float | None = None
+    kv_usage: float | None = None
+    preemptions: float | None = None
+    prefix_queries: float | None = None
+    prefix_hits: float | None = None
+    prompt_tokens: float | None = None
+    generation_tokens: float | None = None
+    process_start_s: float | None = None
+    scrape_ms: float = 0.0
+    error: str | None = None
+
+
+class CountsReconciled(Event):
+    """At the end, with nothing running: our token counts beside the server's own counters over the same time."""
+
+    generation_client: int | None
+    generation_server: int | None
+    prompt_client: int | None
+    prompt_server: int | None
+    reason: str | None = None
+    """Why a comparison could not be made."""
+
+
+class ServerLost(Event):
+    """Evidence that the server was not available after its first token."""
+
+    how: Literal["refused", "pid_dead", "restarted", "stalled", "timeout"]
+    session: int | None
+    req: int | None
+    detail: str
+    reachable: bool | None = None
+    """Whether /health answered at that moment; None if it was not asked."""
+
+
+class StopAsked(Event):
+    """Somebody or something asked the run to end."""
+
+    by: Literal["sigint", "sigterm", "sighup", "duration", "server_lost", "evidence_lost", "internal"]
+
+
+class EvidenceLost(Event):
+    """Something could not be recorded."""
+
+    detail: str
+
+
+class Noted(Event):
+    """A remark for people."""
+
+    text: str
+
+
+class RunEnded(Event):
+    """The last line."""
+
+    reason: Literal["finished", "duration", "stopped", "server_lost", "evidence_lost", "internal"]
+    events: int
+    detail: str = ""
+
+
+AnyEvent = (
+    RunStarted
+    | RegimeNoted
+    | TagIssued
+    | TagsKnown
+    | SessionStarted
+    | SessionEnded
+    | TagPlanted
+    | RequestStarted
+    | TagAsked
+    | FirstToken
+    | RequestEnded
+    | GapNoted
+    | Beat
+    | InstrumentRead
+    | MetricsRead
+    | CountsReconciled
+    | ServerLost
+    | StopAsked
+    | EvidenceLost
+    | Noted
+    | RunEnded
+)
+
+
+class Record(msgspec.Struct, frozen=True):
+    """One line of a log: its number, when it was written on two clocks, and what happened."""
+
+    part: int
+    seq: int
+    wall_ms: int
+    """Unix time in ms, for people."""
+    mono_us: int
+    """Monotonic clock in µs, for arithmetic; comparable within a segment only."""
+    event: AnyEvent
+
+
+class Unknown(msgspec.Struct, frozen=True):
+    """A line that this program cannot read: a newer event, or a damaged one. Counted, never fatal."""
+
+    reason: Literal["unknown_event", "invalid"]
+    detail: str
+
+
+_encoder = msgspec.json.Encoder()
+
+
+def encode(record: Record) -> bytes:
+    """One line, newline included. Text is escaped so that the line holds no raw control character."""
+    return _encoder.encode(record) + b"\n"
+
+
+def upgrade(raw: object) -> object:
+    """The newest shape of a parsed line of an older schema. Schema 1 is the oldest there is."""
+    return raw
+
+
+def decode(line: bytes) -> Record | Unknown:
+    """What a log line says. A line that is not an event of this schema comes out as `Unknown`, never as an error."""
+    try:
+        return msgspec.convert(upgrade(orjson.loads(line)), Record)
+    except orjson.JSONDecodeError as error:
+        return Unknown("invalid", str(error))
+    except msgspec.ValidationError as error:
+        unknown = "Invalid value" in str(error) and "$.event.e" in str(error)
+        return Unknown("unknown_event" if unknown else "invalid", str(error))

@@ -1,0 +1,38 @@
+"""What a verdict demands. The constants stand here once, decide here, and are printed from here."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Thresholds of the judges, all of them, as the run or a `--limits` file set them."""
+
+    min_recalls: int = 20
+    """Complete recall replies needed before recall can be judged."""
+    max_lost: int = 0
+    """Confirmed misses that are still a pass."""
+    max_excluded: float = 0.1
+    """Largest share of the planned recalls that may be left out."""
+    max_delivery_share: float = 0.05
+    """Share of turns that failed in delivery at which delivery fails."""
+    max_degenerate_share: float = 0.05
+    """Share of degenerate replies at which degeneration fails."""
+    max_degenerate_recalls: int = 1
+    """Degenerate recall replies that are still a pass."""
+    min_tail_recalled: float = 0.8
+    """Share of tail sentinels that must come back, else the asking is broken."""
+    min_overlap: float = 0.5
+    """Share of the deep recalls that must have overlapped another stream's decoding."""
+    deep: float = 0.8
+    """Fraction of target depth from which a recall is deep."""
+    stall_s: float = 120.0
+    """Seconds without a token after which a stream is stalled."""
+    max_ttft_p99_ms: float | None = None
+    """Timing demand; None leaves `timing` advisory."""
+    max_gap_p99_ms: float | None = None
+    """Timing demand; None leaves `timing` advisory."""
+    max_loop_lag_share: float = 0.2
+    """Loop lag p99 as a share of the median gap above which timing is not evaluable (gpu-and-verdicts §2.9)."""
+    max_loop_lag_ms: float = 1000.0
+    """One lag above this voids timing whatever the gaps are."""

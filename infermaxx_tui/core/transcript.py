@@ -1,0 +1,86 @@
+"""What any agent's log becomes: sessions of windows of API requests, with a ledger of what the file could not know."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+Role = Literal["system", "user", "assistant", "tool"]
+
+
+class ToolCall(msgspec.Struct, frozen=True):
+    """One call that the assistant made; `arguments` is JSON text of an object."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+class Message(msgspec.Struct, frozen=True):
+    """One message of a conversation; text is valid Unicode without lone surrogates."""
+
+    role: Role
+    content: str = ""
+    reasoning: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str = ""
+    name: str = ""
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """What the recorder's server counted for one request, in that server's tokens."""
+
+    prompt_tokens: int | None = None
+    cached_tokens: int | None = None
+    output_tokens: int | None = None
+
+
+class Request(msgspec.Struct, frozen=True):
+    """One API request: what was added to the prompt since the last one, and the reply."""
+
+    delta: tuple[Message, ...]
+    """Messages since the previous reply; in the first request of a window the whole prompt."""
+    reply: Message
+    usage: Usage = Usage()
+    think_s: float = 0.0
+    """Seconds a person took before this request."""
+    tool_delay_s: float = 0.0
+    """Seconds the tools took before this request."""
+
+
+class Window(msgspec.Struct, frozen=True):
+    """A stretch in which each prompt starts with the previous prompt and reply."""
+
+    reason: Literal["start", "compaction", "clear", "fork", "subagent"]
+    requests: tuple[Request, ...]
+
+
+class Session(msgspec.Struct, frozen=True):
+    """One conversation of one agent."""
+
+    id: str
+    format: str
+    source: str
+    """File name without its folder."""
+    windows: tuple[Window, ...]
+    tools: str = ""
+    """JSON text of the tool list as sent, empty if none is known."""
+    parent: str | None = None
+    model: str | None = None
+    loss: tuple[tuple[str, int], ...] = ()
+    """The loss ledger: what the file could not know or what was dropped, by name, with counts; sorted by name."""
+
+    @property
+    def requests(self) -> tuple[Request, ...]:
+        """All requests of all windows, in order."""
+        return tuple(request for window in self.windows for request in window.requests)
+
+
+class TranscriptError(Exception):
+    """A transcript cannot be used: which file, which line (1-based; None if it is the file), what is wrong, what to do."""
+
+    def __init__(self, file: str, line: int | None, message: str) -> None:
+        super().__init__(f"{file}:{line}: {message}" if line is not None else f"{file}: {message}")
+        self.file = file
+        self.line = line

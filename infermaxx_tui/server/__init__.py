@@ -1,0 +1,1 @@
+"""Starting a server that the scenario launches, and describing the one that answers."""

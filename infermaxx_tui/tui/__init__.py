@@ -1,0 +1,1 @@
+"""The terminal: it reads a log and shows it."""

@@ -1,0 +1,98 @@
+"""Append whole lines, follow complete lines only: the file that everything else is a fold over."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from infermaxx_tui.core.events import AnyEvent, Record, Unknown, decode, encode
+
+_READ_BYTES = 1 << 20
+
+
+class EvidenceLostError(OSError):
+    """A line could not be written whole; the run must stop sending."""
+
+
+class Appender:
+    """Writes one whole line a call to one part of a log and numbers the lines.
+
+    A short write is continued; when it cannot be, what was written stays as a torn tail that readers leave out, and
+    EvidenceLostError is raised now and on each later call.
+    """
+
+    def __init__(self, path: Path, part: int = 0, first_seq: int = 0) -> None:
+        self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        self._part = part
+        self._seq = first_seq
+        self._broken: str | None = None
+
+    @property
+    def written(self) -> int:
+        """Number of the next line, which is how many were written."""
+        return self._seq
+
+    @property
+    def part(self) -> int:
+        """Which part of the log this is."""
+        return self._part
+
+    def append(self, event: AnyEvent, wall_ms: int, mono_us: int) -> Record:
+        """The record as written. Raises EvidenceLostError."""
+        if self._broken is not None:
+            raise EvidenceLostError(self._broken)
+        record = Record(self._part, self._seq, wall_ms, mono_us, event)
+        line = encode(record)
+        try:
+            done = os.write(self._fd, line)
+            while done < len(line):
+                done += os.write(self._fd, line[done:])
+        except OSError as error:
+            self._broken = error.strerror or str(error)
+            raise EvidenceLostError(self._broken) from error
+        self._seq += 1
+        return record
+
+    def close(self) -> None:
+        """Gives the file back to the system; what was written is on it."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+class Follower:
+    """Reads the complete lines of one part, now and whenever it is asked again; a torn tail is kept back."""
+
+    def __init__(self, path: Path, offset: int = 0) -> None:
+        self._path = path
+        self._offset = offset
+        self._tail = b""
+
+    @property
+    def torn(self) -> int:
+        """Bytes after the last newline that were seen and kept back."""
+        return len(self._tail)
+
+    def read(self) -> Iterator[Record | Unknown]:
+        """Whatever complete lines have come since the last call."""
+        with self._path.open("rb") as file:
+            file.seek(self._offset)
+            while block := file.read(_READ_BYTES):
+                self._offset += len(block)
+                *lines, self._tail = (self._tail + block).split(b"\n")
+                for line in lines:
+                    yield decode(line)
+
+
+def parts(folder: Path) -> tuple[Path, ...]:
+    """The parts of a run's log, in order."""
+    first = folder / "events.jsonl"
+    more = sorted(folder.glob("events-*.jsonl"), key=lambda path: int(path.stem.partition("-")[2]))
+    return tuple(path for path in (first, *more) if path.exists())
+
+
+def read_log(folder: Path) -> Iterator[Record | Unknown]:
+    """All complete lines of a run, part after part."""
+    for path in parts(folder):
+        yield from Follower(path).read()

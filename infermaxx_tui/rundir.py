@@ -1,0 +1,161 @@
+"""Names inside a run folder, who is alive in it, and the list of runs: the only module that knows the layout on disk."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import tempfile
+from pathlib import Path
+
+import platformdirs
+
+RUN_ID = re.compile(r"(\d{8}-\d{6})-([A-Za-z0-9][A-Za-z0-9._-]{0,63})-([0-9a-f]{4})")
+"""What a run's folder is called: when, which scenario, four hex digits."""
+
+
+class RunError(Exception):
+    """One line for people: which run, what is wrong, what to do."""
+
+
+def runs_dir(override: str | None = None) -> Path:
+    """Where runs live: `--runs-dir`, else INFERMAXX_RUNS, else the platform's user-data folder."""
+    given = override or os.environ.get("INFERMAXX_RUNS")
+    return Path(given).expanduser() if given else Path(platformdirs.user_data_dir("infermaxx", appauthor=False)) / "runs"
+
+
+class RunFolder:
+    """One run on disk."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def id(self) -> str:
+        """The folder's name."""
+        return self.path.name
+
+    @property
+    def events(self) -> Path:
+        """First part of the log."""
+        return self.path / "events.jsonl"
+
+    @property
+    def verdict(self) -> Path:
+        """The verdict as the run wrote it."""
+        return self.path / "verdict.json"
+
+    @property
+    def scenario(self) -> Path:
+        """The scenario as run."""
+        return self.path / "scenario.toml"
+
+    @property
+    def runner_log(self) -> Path:
+        """What the runner process said."""
+        return self.path / "runner.log"
+
+    @property
+    def server_log(self) -> Path:
+        """What a launched server said."""
+        return self.path / "server.log"
+
+    @property
+    def read_mark(self) -> Path:
+        """Exists once somebody has opened the verdict."""
+        return self.path / ".read"
+
+    @property
+    def lock(self) -> Path:
+        """The runner holds an exclusive lock on this file and writes its pid into it."""
+        return self.path / ".lock"
+
+    @property
+    def reserve(self) -> Path:
+        """Space that is set free for the last lines when the disk is full."""
+        return self.path / ".reserve"
+
+    def hold(self) -> int:
+        """A file descriptor with the run's exclusive lock. Raises RunError if another runner has it."""
+        fd = os.open(self.lock, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(fd)
+            raise RunError(f"{self.id}: another runner is writing this run; attach to it instead") from None
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+        return fd
+
+    def alive(self) -> bool:
+        """Whether a runner holds the lock."""
+        try:
+            fd = os.open(self.lock, os.O_RDONLY)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return True
+        finally:
+            os.close(fd)
+        return False
+
+    def pid(self) -> int | None:
+        """The runner's process id while it is alive, else None."""
+        if not self.alive():
+            return None
+        text = self.lock.read_text(encoding="ascii").strip()
+        return int(text) if text.isdigit() else None
+
+
+def create(root: Path, stamp: str, scenario: str, suffix: str) -> RunFolder:
+    """A new run folder, closed to others. Raises RunError where it cannot be made."""
+    folder = RunFolder(root / f"{stamp}-{scenario}-{suffix}")
+    try:
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.path.mkdir(mode=0o700)
+    except OSError as error:
+        raise RunError(f"{folder.path}: cannot make the run folder ({error.strerror}); give --runs-dir DIR") from None
+    return folder
+
+
+def list_runs(root: Path) -> tuple[RunFolder, ...]:
+    """All runs in `root`, newest first; whatever else lies there is ignored."""
+    if not root.is_dir():
+        return ()
+    found = [RunFolder(path) for path in root.iterdir() if RUN_ID.fullmatch(path.name) and not path.is_symlink()]
+    return tuple(sorted((run for run in found if run.path.is_dir()), key=lambda run: run.id, reverse=True))
+
+
+def find(root: Path, run: str) -> RunFolder:
+    """The run that a person named: a folder, an id, the start of an id, or `latest`. Raises RunError."""
+    if run == "latest":
+        runs = list_runs(root)
+        if not runs:
+            raise RunError(f"no runs in {root}; start one with `infermaxx demo`")
+        return runs[0]
+    as_path = Path(run).expanduser()
+    if (as_path / "events.jsonl").is_file():
+        return RunFolder(as_path.resolve())
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", run):
+        raise RunError(f"{run}: not a run id and not a run folder; `infermaxx runs` lists them")
+    matches = [folder for folder in list_runs(root) if folder.id == run or folder.id.startswith(run)]
+    if len(matches) != 1:
+        many = "no run" if not matches else f"{len(matches)} runs"
+        raise RunError(f"{run}: {many} of that name in {root}; `infermaxx runs` lists them")
+    return matches[0]
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Writes `data` to `path` at once or not at all, readable by the owner only."""
+    fd, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError:
+        os.unlink(temporary)
+        raise

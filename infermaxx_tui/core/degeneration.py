@@ -1,0 +1,185 @@
+"""Finds replies in which the model no longer says anything, so that babble is never counted as fast tokens.
+
+The rules look at stretches and not at whole replies: compressing a whole reply misses babble after good prose and
+accuses tables (gpu-and-verdicts §2.7). What ends in a loop is judged more strictly than what came out of one, since a
+table border, a zeroed buffer and a ruler are loops that a healthy model leaves again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+MIN_REPEATS: Final = 6
+"""Repeats that make a cycle (gpu-and-verdicts §2.7)."""
+MAX_PERIOD_TOKENS: Final = 64
+TAIL_TOKENS: Final = 32
+"""Tokens of a cycle that a reply ends in."""
+INNER_REPEATS: Final = 8
+INNER_TOKENS: Final = 128
+"""Tokens of a cycle that a reply left again."""
+WINDOW_TOKENS: Final = 128
+WINDOW_SHARE: Final = 2 / 3
+"""Share of a window that one token may have. Half is too strict: in a table of 0.00 each digit is a token."""
+
+MAX_PERIOD_CHARS: Final = 1024
+TAIL_CHARS: Final = (96, 256)
+INNER_CHARS: Final = (240, 1024)
+"""Characters of a cycle that has words in it, and of one that has none."""
+MAX_SPECIALS: Final = 3
+MAX_SPECIALS_QUOTED: Final = 64
+"""Special tokens, those in code and quotes too, beyond which nobody can be writing about them."""
+REPLACEMENT_SHARE: Final = 0.01
+MIN_REPLACEMENTS: Final = 8
+"""Fewer can come from one broken character of an else healthy reply."""
+WORDS: Final = 160
+MAX_DISTINCT_WORDS: Final = 8
+
+_SPECIAL: Final = re.compile(
+    r"</?(?:think|tool_call|tool_response|unk|pad|bos|eos)>|</s>|<\|[A-Za-z_]{2,32}\|>|<(?:start|end)_of_turn>|\[/?INST\]"
+)
+_WELL_FORMED: Final = re.compile(
+    r"<tool_call>(?=[^<]*[A-Za-z])[^<]*+(?:<(?!/?tool_call>)[^<]*+)*+</tool_call>|\A\s*<think>[^<]*+(?:<(?!/?think>)[^<]*+)*+</think>"
+)
+_QUOTED: Final = re.compile(r"```[^`]*+(?:`(?!``)[^`]*+)*+```|`[^`\n]*+`|(?P<q>[\"'])[^\"'\n]{0,80}(?P=q)")
+_RUN: Final = re.compile(r"!{32,}|/{200,}")
+_WORD: Final = re.compile(r"[^\W\d_]+")
+
+
+class _Cycle(NamedTuple):
+    start: int
+    end: int
+    period: int
+
+    @property
+    def repeats(self) -> int:
+        return (self.end - self.start) // self.period
+
+
+def find(ids: Sequence[int]) -> str | None:
+    """The rule that a reply's token ids break, with its figures, None for a healthy reply.
+
+    A cycle of at most 64 tokens that repeats, or one token that fills most of a 128-token window. Time is linear in the
+    number of ids.
+    """
+    text = "".join(chr(token % 0x110000) for token in ids)
+    for cycle in _cycles(text, needle=12, reach=MAX_PERIOD_TOKENS):
+        length = cycle.end - cycle.start
+        at_end = cycle.end >= len(text) - 2 and length >= TAIL_TOKENS
+        if at_end or (cycle.repeats >= INNER_REPEATS and length >= INNER_TOKENS):
+            return f"cycle: {cycle.period} tokens {cycle.repeats} times from token {cycle.start}"
+    return _dominant(ids)
+
+
+def find_text(text: str) -> str | None:
+    """The rule that the text of one channel breaks, with its figures, None for a healthy text.
+
+    Special tokens as text, runs of one character, replacement characters, cycles, and long stretches of a few words
+    only. Time is linear in the length of the text.
+    """
+    return _specials(text) or _runs(text) or _text_cycle(text) or _few_words(text)
+
+
+def _cycles(text: str, needle: int, reach: int) -> Iterator[_Cycle]:
+    """Stretches of `text` that repeat with a period of at most `reach` for MIN_REPEATS or more.
+
+    `text` is cut into needles; where a needle occurred shortly before, the distance is a candidate period and the
+    stretch is grown from there. A stretch that is long enough for any rule here holds a whole needle in its repeated
+    part.
+    """
+    passed = 0
+    for anchor in range(needle, len(text) - needle + 1, needle):
+        if anchor < passed:
+            continue
+        piece = text[anchor : anchor + needle]
+        before = anchor
+        for _ in range(8):
+            before = text.rfind(piece, max(0, anchor - reach), before + needle - 1)
+            if before < 0:
+                break
+            period = anchor - before
+            start, end = _grow(text, anchor, period)
+            if end - start >= MIN_REPEATS * period:
+                passed = end
+                yield _Cycle(start, end, period)
+                break
+
+
+def _grow(text: str, inside: int, period: int) -> tuple[int, int]:
+    """The longest stretch around `inside` in which each character equals the one a period before."""
+    end = inside
+    while (chunk := text[end : end + 64]) and text[end - period : end - period + len(chunk)] == chunk:
+        end += len(chunk)
+    while end < len(text) and text[end] == text[end - period]:
+        end += 1
+    start = inside
+    while start - period >= 64 and text[start - 64 : start] == text[start - 64 - period : start - period]:
+        start -= 64
+    while start > period and text[start - 1] == text[start - 1 - period]:
+        start -= 1
+    return start - period, end
+
+
+def _dominant(ids: Sequence[int]) -> str | None:
+    """One token that has more than WINDOW_SHARE of some window."""
+    need = int(WINDOW_TOKENS * WINDOW_SHARE) + 1
+    places: dict[int, list[int]] = {token: [] for token, count in Counter(ids).items() if count >= need}
+    for place, token in enumerate(ids):
+        if token in places:
+            places[token].append(place)
+    for token, where in places.items():
+        for first, last in zip(where, where[need - 1 :], strict=False):
+            if last - first < WINDOW_TOKENS:
+                return f"one token: id {token} is {need} of {WINDOW_TOKENS} tokens from token {first}"
+    return None
+
+
+def _specials(text: str) -> str | None:
+    """Special-token strings that are neither a well-formed block nor quoted."""
+    everywhere = _SPECIAL.findall(text)
+    if len(everywhere) <= MAX_SPECIALS:
+        return None
+    found = everywhere
+    if len(everywhere) <= MAX_SPECIALS_QUOTED:
+        found = _SPECIAL.findall(_QUOTED.sub(" ", _WELL_FORMED.sub(" ", text)))
+        if len(found) <= MAX_SPECIALS:
+            return None
+    token, count = Counter(found).most_common(1)[0]
+    return f"special tokens: {len(found)} as text, {token} {count} times"
+
+
+def _runs(text: str) -> str | None:
+    run = _RUN.search(text)
+    if run is not None:
+        return f"run: {run.group(0)[0]} {len(run.group(0))} times from character {run.start()}"
+    broken = text.count("\ufffd")
+    if broken >= MIN_REPLACEMENTS and broken > REPLACEMENT_SHARE * len(text):
+        return f"replacement characters: {broken} of {len(text)}"
+    return None
+
+
+def _text_cycle(text: str) -> str | None:
+    shown = len(text.rstrip(" \r\n\t`"))
+    for cycle in _cycles(text, needle=32, reach=MAX_PERIOD_CHARS):
+        unit = text[cycle.end - cycle.period : cycle.end]
+        wordless = not any(char.isalpha() for char in unit) or (len(unit) == 1 and unit.isascii())
+        length = cycle.end - cycle.start
+        least = TAIL_CHARS if cycle.end >= shown else INNER_CHARS
+        if length >= least[wordless]:
+            return f"cycle: {cycle.period} characters {cycle.repeats} times from character {cycle.start}"
+    return None
+
+
+def _few_words(text: str) -> str | None:
+    """A stretch of WORDS words, hardly anything between them, of MAX_DISTINCT_WORDS different ones at most."""
+    words = list(_WORD.finditer(text))
+    for first in range(0, len(words) - WORDS + 1, WORDS // 4):
+        stretch = words[first : first + WORDS]
+        distinct = {word.group(0).lower() for word in stretch}
+        span = text[stretch[0].start() : stretch[-1].end()]
+        letters = sum(len(word.group(0)) for word in stretch)
+        if len(distinct) <= MAX_DISTINCT_WORDS and letters + WORDS >= 0.9 * len(span):
+            return f"few words: {len(distinct)} different in {WORDS} words from character {stretch[0].start()}"
+    return None

@@ -1,0 +1,78 @@
+"""Turn the logs of other programs into sessions: one module a format, and the format is found by looking.
+
+What a file cannot know, or what had to be left out, is counted in each session's loss ledger under these names:
+
+no_system_prompt, no_tools, no_timing: not in the file at all. usage_missing: replies without recorded counts.
+image_dropped, reasoning_encrypted, unknown_block, attachment_unrendered: content that has no text to replay.
+torn_tail, malformed_line, line_too_long, foreign_record, unknown_record, empty_conversation: lines left out.
+surrogate_repaired, invalid_utf8, arguments_wrapped, assistant_joined: content that was changed to be usable.
+dup_dropped: copies of blocks, results, records, requests. synthetic_dropped: messages that no model wrote.
+orphan_result: a result without its call (dropped from Claude Code files, whose API refuses one; kept from chat logs,
+where it was sent). unanswered_call: a call without a result. unanswered_prompt: a prompt without a reply.
+branch_dropped: replies on abandoned branches. broken_parent: parents never written, file order used instead.
+preserved_lost: messages that a compaction carried over and that cannot be found. transcript_only_dropped: not sent.
+context_shrank: the recorded prompt fell inside a window, so the agent cut something that the file still shows whole.
+tools_changed: requests whose tools differ from the session's. subagent_unreadable: subagent files without a session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from infermaxx_tui.core.transcript import Session, TranscriptError
+from infermaxx_tui.importers import claude_code, openai_chat
+from infermaxx_tui.importers.jsonl import JsonLines
+
+__all__ = ["load", "load_all", "stream"]
+
+_Importer = Callable[[Path], Iterator[Session]]
+
+
+def load(path: Path) -> tuple[Session, ...]:
+    """All sessions of a transcript file (plain or .gz), whichever known format it has.
+
+    Raises TranscriptError with one line for people if the file cannot be read, is empty, is not JSON lines of a known
+    format, holds a conversation that makes no sense, or holds no reply at all.
+    """
+    return tuple(stream(path))
+
+
+def stream(path: Path) -> Iterator[Session]:
+    """As `load`, one session after another; of chat JSONL only conversations that may still go on are held."""
+    found = False
+    for session in _importer(path)(path):
+        found = True
+        yield session
+    if not found:
+        raise TranscriptError(str(path), None, "no reply of an assistant in it: there is nothing to replay")
+
+
+def load_all(paths: Iterable[Path]) -> tuple[Session, ...]:
+    """The sessions of several files in order, each once: a subagent's file may be named beside its parent's."""
+    out: dict[tuple[str, str, str], Session] = {}
+    for path in paths:
+        for session in stream(path):
+            out.setdefault((session.format, session.source, session.id), session)
+    return tuple(out.values())
+
+
+def _importer(path: Path) -> _Importer:
+    """The importer for a file, by the first line that says what it is."""
+    reader = JsonLines(path)
+    seen: int | None = None
+    for number, record in reader:
+        if openai_chat.request_body(record) is not None:
+            return openai_chat.sessions
+        if claude_code.is_record(record):
+            return claude_code.sessions
+        seen = number if seen is None else seen
+    if seen is not None:
+        raise TranscriptError(str(path), seen, f"JSON lines of no format known here: give {_KNOWN}")
+    if reader.problem is not None:
+        line, reason = reader.problem
+        raise TranscriptError(str(path), line, f"{reason}: give {_KNOWN}")
+    raise TranscriptError(str(path), None, f"the file is empty: give {_KNOWN}")
+
+
+_KNOWN = "OpenAI chat JSONL (one object with `messages` a line) or a Claude Code session file"

@@ -1,0 +1,274 @@
+"""A log, event by event, becomes the state that judges and views look at. Live and review are the same fold.
+
+Adding is cheap and a snapshot is made only when somebody asks. Cutting a log anywhere and going on changes nothing, for
+all that is kept depends on the events alone and on their order.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from infermaxx_tui.core import events as e
+from infermaxx_tui.core.events import Outcome, Record, RequestKind, Unknown
+from infermaxx_tui.core.evidence import Finding, Ref
+from infermaxx_tui.core.fold_availability import Availability
+from infermaxx_tui.core.fold_delivery import DELIVERY_KINDS, Deliveries, Tally
+from infermaxx_tui.core.fold_gauges import Gauges, distribution
+from infermaxx_tui.core.fold_lines import Lines
+from infermaxx_tui.core.fold_replies import Replies
+from infermaxx_tui.core.fold_sessions import Sessions
+from infermaxx_tui.core.fold_streams import Streams
+from infermaxx_tui.core.regime import Regime
+from infermaxx_tui.core.state import Instrument, Meta, Planned, RunState
+
+NOTES_KEPT = 20
+"""Remarks for people that are kept, the newest."""
+
+
+class Fold:
+    """Everything that a log said so far. Feed it with `add`, look at it with `snapshot`."""
+
+    def __init__(self) -> None:
+        self._lines = Lines()
+        self._streams = Streams()
+        self._sessions = Sessions()
+        self._replies = Replies(self._streams)
+        self._deliveries = Deliveries()
+        self._availability = Availability()
+        self._gauges = Gauges()
+        self._meta: Meta | None = None
+        self._segment = 0
+        self._planned_recalls = 0
+        self._regime: Regime | None = None
+        self._asked = 0
+        self._answered = 0
+        self._outcomes: dict[tuple[RequestKind, Outcome], int] = {}
+        self._anomalies: dict[str, int] = {}
+        self._generated_tokens = 0
+        self._prompt_tokens = 0
+        self._cached_tokens: int | None = None
+        self._evidence_lost = Tally()
+        self._stop_by: str | None = None
+        self._ended: str | None = None
+        self._duration_over = False
+        self._notes: deque[str] = deque(maxlen=NOTES_KEPT)
+        self._handlers: dict[type[e.Event], Callable[..., None]] = {
+            e.RunStarted: self._run_started,
+            e.RegimeNoted: self._regime_noted,
+            e.TagIssued: lambda _, event: self._replies.issued(event),
+            e.TagsKnown: lambda _, event: self._replies.known(event),
+            e.SessionStarted: lambda _, event: self._sessions.started(event),
+            e.SessionEnded: lambda _, event: self._sessions.ended(event),
+            e.TagPlanted: self._tag_planted,
+            e.RequestStarted: self._request_started,
+            e.TagAsked: self._tag_asked,
+            e.FirstToken: self._first_token,
+            e.RequestEnded: self._request_ended,
+            e.GapNoted: lambda _, event: None,
+            e.Beat: self._beat,
+            e.InstrumentRead: lambda _, event: self._gauges.instrument(event),
+            e.MetricsRead: lambda _, event: self._gauges.metrics(event),
+            e.CountsReconciled: lambda record, event: self._gauges.reconciled((record.part, record.seq), event),
+            e.ServerLost: self._server_lost,
+            e.StopAsked: self._stop_asked,
+            e.EvidenceLost: self._lost_evidence,
+            e.Noted: lambda _, event: self._notes.append(event.text),
+            e.RunEnded: self._run_ended,
+        }
+
+    def add(self, record: Record | Unknown) -> None:
+        """Takes the next line of the log in. A line that could not be read is counted."""
+        if isinstance(record, Unknown):
+            self._lines.unknown(record)
+            return
+        event = record.event
+        if type(event) is e.RunStarted and event.segment > self._segment:
+            self._lines.segment_begins()
+        self._lines.record(record)
+        self._handlers[type(event)](record, event)
+
+    def _run_started(self, record: Record, event: e.RunStarted) -> None:
+        if self._meta is None:
+            self._planned_recalls = event.planned_recalls
+            self._meta = Meta(
+                program=event.program,
+                run=event.run,
+                scenario=event.scenario,
+                scenario_text=event.scenario_text,
+                scenario_sha256=event.scenario_sha256,
+                seed=event.seed,
+                nonce=event.nonce,
+                host=event.host,
+                limits=event.limits,
+                sessions=event.sessions,
+                at_once=event.at_once,
+                started_wall_ms=record.wall_ms,
+            )
+            self._replies.run = event.run
+            self._segment = self._replies.segment = event.segment
+        elif event.segment > self._segment:
+            self._segment = self._replies.segment = event.segment
+            self._streams.restarted()
+            self._deliveries.segment_began()
+            self._stop_by = self._ended = None
+            self._duration_over = False
+
+    def _regime_noted(self, record: Record, event: e.RegimeNoted) -> None:
+        self._regime = event.regime
+        self._replies.max_model_len = event.regime.max_model_len
+        self._replies.replies_stay = event.regime.replies_mode != "recorded"
+
+    def _tag_planted(self, record: Record, event: e.TagPlanted) -> None:
+        self._streams.planted(event.session)
+        self._replies.planted(event)
+        self._sessions.of(event.session).planted += 1
+
+    def _request_started(self, record: Record, event: e.RequestStarted) -> None:
+        self._streams.started(event, record.mono_us)
+        if event.kind == "turn":
+            self._sessions.of(event.session).turn = event.turn
+
+    def _tag_asked(self, record: Record, event: e.TagAsked) -> None:
+        self._streams.asked(event)
+        if event.kind == "recall":
+            self._asked += 1
+            self._sessions.of(event.session).asked += 1
+
+    def _first_token(self, record: Record, event: e.FirstToken) -> None:
+        self._streams.first_token(event.req)
+        if self._availability.first_token is None:
+            self._availability.first_token = (record.part, record.seq)
+        self._deliveries.server_spoke()
+        session = self._sessions.of(event.session)
+        session.ttft_ms = event.ttft_ms
+        session.last_us = record.mono_us
+
+    def _request_ended(self, record: Record, event: e.RequestEnded) -> None:
+        at: Ref = (record.part, record.seq)
+        opened = self._streams.ended(event.req)
+        key = (event.kind, event.outcome)
+        self._outcomes[key] = self._outcomes.get(key, 0) + 1
+        for name in event.anomalies:
+            self._anomalies[name] = self._anomalies.get(name, 0) + 1
+        self._generated_tokens += event.completion_tokens or event.ids_received or 0
+        self._prompt_tokens += event.prompt_tokens or 0
+        if event.cached_tokens is not None:
+            self._cached_tokens = (self._cached_tokens or 0) + event.cached_tokens
+        self._gauges.ended(event)
+        self._sessions.replied(event)
+        if event.kind in DELIVERY_KINDS:
+            self._deliveries.ended(at, record.mono_us, event, self._replies.max_model_len)
+        if event.outcome != "ok":
+            self._availability.ended(at, event)
+        recall = self._replies.ended(at, event, opened)
+        if recall is not None:
+            self._answered += 1
+            self._sessions.recalled(recall)
+        elif event.kind == "recall" and event.outcome == "cancelled" and opened is not None and opened.ask is not None:
+            self._asked -= 1
+            self._sessions.of(event.session).asked -= 1
+
+    def _beat(self, record: Record, event: e.Beat) -> None:
+        self._sessions.beat(event, record.mono_us)
+        self._gauges.beat(event)
+
+    def _server_lost(self, record: Record, event: e.ServerLost) -> None:
+        if self._availability.lost((record.part, record.seq), event):
+            self._deliveries.server_lost(record.mono_us)
+
+    def _stop_asked(self, record: Record, event: e.StopAsked) -> None:
+        self._stop_by = event.by
+        self._duration_over = self._duration_over or event.by == "duration"
+
+    def _lost_evidence(self, record: Record, event: e.EvidenceLost) -> None:
+        at = (record.part, record.seq)
+        self._evidence_lost.add(Finding(at=at, session=None, turn=None, req=None, what=event.detail))
+
+    def _run_ended(self, record: Record, event: e.RunEnded) -> None:
+        self._ended = event.reason
+        self._duration_over = self._duration_over or event.reason == "duration"
+
+    def snapshot(self) -> RunState:
+        """What the log says so far. The result does not change when the fold goes on."""
+        lines, streams, sessions, replies = self._lines, self._streams, self._sessions, self._replies
+        availability, gauges = self._availability, self._gauges
+        return RunState(
+            meta=self._meta,
+            regime=self._regime,
+            segments=self._segment + 1,
+            events=lines.events,
+            elapsed_ms=lines.elapsed_us / 1000.0,
+            last_wall_ms=lines.last_wall_ms,
+            planned=Planned(
+                recalls=sessions.planned_recalls(self._planned_recalls, self._duration_over),
+                tails=replies.issued_kinds["tail"],
+                absents=replies.issued_kinds["absent"],
+            ),
+            sessions=sessions.states(streams.open, lines.last_us),
+            recalls=tuple(replies.recalls),
+            tails=tuple(replies.tails),
+            absents=tuple(replies.absents),
+            asked_unanswered=max(self._asked - self._answered, 0),
+            outcomes=self._outcomes_by_kind(),
+            delivery=self._deliveries.delivery(),
+            degenerate=replies.degeneration(),
+            leaks=tuple(replies.leaks),
+            leak_counts=dict(replies.leak_counts),
+            losses=availability.losses(),
+            stalled=availability.stalled.findings(),
+            refused=availability.refused.findings(),
+            timed_out=availability.timed_out.findings(),
+            first_token=availability.first_token,
+            decoding=streams.decoding,
+            decoding_peak=streams.decoding_peak,
+            in_flight=len(streams.open),
+            in_flight_peak=streams.in_flight_peak,
+            running_peak=gauges.running_peak,
+            depth_reached=sessions.depth_reached or None,
+            generated_tokens=self._generated_tokens,
+            prompt_tokens=self._prompt_tokens,
+            cached_tokens=self._cached_tokens,
+            tokens_per_s=sessions.rate,
+            metrics_first=gauges.metrics_first,
+            metrics_last=gauges.metrics_last,
+            metrics_errors=gauges.metrics_errors,
+            counts=gauges.counts,
+            instrument=self._instrument(),
+            stop_by=self._stop_by,
+            ended=self._ended,
+            notes=tuple(self._notes),
+        )
+
+    def _outcomes_by_kind(self) -> dict[RequestKind, dict[Outcome, int]]:
+        nested: dict[RequestKind, dict[Outcome, int]] = {}
+        for (kind, outcome), n in sorted(self._outcomes.items()):
+            nested.setdefault(kind, {})[outcome] = n
+        return nested
+
+    def _instrument(self) -> Instrument:
+        gauges, lines = self._gauges, self._lines
+        return Instrument(
+            readings=gauges.readings,
+            loop_lag_p50_ms=gauges.lag_p50_ms,
+            loop_lag_p99_ms=gauges.lag_p99_ms,
+            loop_lag_max_ms=gauges.lag_max_ms,
+            cpu_share_max=gauges.cpu_share_max,
+            rss_first_mib=gauges.rss_first_mib,
+            rss_last_mib=gauges.rss_last_mib,
+            rss_max_mib=gauges.rss_max_mib,
+            events_parsed=gauges.events_parsed,
+            wall_step_ms=gauges.wall_step_ms,
+            ttft_ms=distribution(gauges.ttft),
+            gap_ms=distribution(gauges.gaps),
+            streams_timed=gauges.streams_timed,
+            streams_buffered=gauges.streams_buffered,
+            anomalies=dict(sorted(self._anomalies.items())),
+            unparsed=self._deliveries.unparsed.findings(),
+            unknown_events=lines.unknown_events,
+            invalid_lines=lines.invalid_lines,
+            torn_tail=lines.torn_tail,
+            lines_missing=lines.missing,
+            unlabelled_asks=self._replies.unlabelled_asks,
+            evidence_lost=self._evidence_lost.findings(),
+        )

@@ -1,0 +1,73 @@
+"""Is the log whole, and how long does it go? A line that is missing or damaged is a blind spot of the instrument."""
+
+from __future__ import annotations
+
+from infermaxx_tui.core.events import Record, Unknown
+
+
+class Lines:
+    """The lines of a log, whatever they say."""
+
+    def __init__(self) -> None:
+        self.events = 0
+        self.unknown_events = 0
+        self.invalid_lines = 0
+        self.torn_tail = False
+        """Whether the newest line is damaged; if another one follows, it was not a torn tail but a damaged line."""
+        self.last_wall_ms: int | None = None
+        self.last_us = 0
+        self._first_us: int | None = None
+        self._elapsed_before_us = 0
+        self._part = -1
+        self._next = 0
+        self._next_of: dict[int, int] = {}
+        self._skipped = 0
+
+    @property
+    def missing(self) -> int:
+        """Numbers that no line has, readable or not."""
+        return max(self._skipped - self.unknown_events - self.invalid_lines, 0)
+
+    @property
+    def elapsed_us(self) -> int:
+        """Monotonic time from the first to the newest line, without the gaps between segments."""
+        return self._elapsed_before_us + (0 if self._first_us is None else max(self.last_us - self._first_us, 0))
+
+    def unknown(self, line: Unknown) -> None:
+        """A line that cannot be read; its number is not known."""
+        if line.reason == "unknown_event":
+            self.unknown_events += 1
+        elif self.torn_tail:
+            self.invalid_lines += 1
+        else:
+            self.torn_tail = True
+
+    def record(self, record: Record) -> None:
+        """A line that was read."""
+        self.events += 1
+        self.last_wall_ms = record.wall_ms
+        self.last_us = record.mono_us
+        if record.part == self._part and record.seq == self._next:
+            self._next += 1
+        else:
+            self._other_number(record)
+        if self.torn_tail:
+            self.torn_tail = False
+            self.invalid_lines += 1
+        if self._first_us is None:
+            self._first_us = record.mono_us
+
+    def segment_begins(self) -> None:
+        """The monotonic clock may start again with the next line."""
+        self._elapsed_before_us = self.elapsed_us
+        self._first_us = None
+
+    def _other_number(self, record: Record) -> None:
+        """The first line of a part, a part that goes on, or a gap."""
+        if record.part != self._part:
+            self._next_of[self._part] = self._next
+            self._part = record.part
+            self._next = self._next_of.get(record.part, record.seq)
+        if record.seq >= self._next:
+            self._skipped += record.seq - self._next
+            self._next = record.seq + 1

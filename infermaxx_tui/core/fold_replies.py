@@ -1,0 +1,227 @@
+"""What the replies were: recalled or not, leaked, degenerate. The facts are in the log; the classes are made here.
+
+Classes are not logged, so a log can be judged again by a better classifier, and a log in which one fact was changed
+gives another verdict.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from infermaxx_tui.core import classify, degeneration
+from infermaxx_tui.core.canary import RegistryBuilder
+from infermaxx_tui.core.classify import AbsentClass, Classified, ClassifiedAbsent, ReplyClass
+from infermaxx_tui.core.events import Hit, RequestEnded, RequestKind, TagAsked, TagIssued, TagPlanted, TagsKnown
+from infermaxx_tui.core.evidence import Leak, Reask, Recall, Ref
+from infermaxx_tui.core.fold_delivery import Tally, capped, finding, said
+from infermaxx_tui.core.fold_streams import Open, Streams
+from infermaxx_tui.core.state import Degenerate
+from infermaxx_tui.core.wording import recall_question
+
+KEPT_LEAKS = 1000
+"""Leaks that are kept; all are counted."""
+ASK_KINDS: Final[frozenset[RequestKind]] = frozenset({"recall", "tail", "absent", "reask_alone", "reask_load"})
+"""Requests that ask for a tag."""
+ABSENT_COMPLETE: Final[frozenset[AbsentClass]] = frozenset({"none", "own_tag", "invented"})
+"""Replies to a label that was never planted that say something about invention."""
+
+AnyClass = ReplyClass | AbsentClass
+
+
+class Replies:
+    """All ended requests. Memory grows with recalls and tags, not with turns."""
+
+    def __init__(self, streams: Streams) -> None:
+        self._streams = streams
+        self._builder = RegistryBuilder()
+        self._owned: dict[int, int] = {}
+        self.issued_kinds = {"tail": 0, "absent": 0}
+        self.segment = 0
+        self.run = ""
+        self.max_model_len: int | None = None
+        self.replies_stay = True
+        """Whether main-line replies become part of later prompts."""
+        self._planted: dict[tuple[int, str], int] = {}
+        self._in_prompt: dict[int, set[str]] = {}
+        self.recalls: list[Recall] = []
+        self.tails: list[Recall] = []
+        self.absents: list[Recall] = []
+        self._place: dict[tuple[int, int], int] = {}
+        self.leaks: list[Leak] = []
+        self.leak_counts = {"foreign": 0, "stale": 0, "decoy": 0}
+        self._leaked: set[tuple[int, str]] = set()
+        self.with_text = 0
+        self.degenerate = Tally()
+        self.degenerate_recalls = 0
+        self.unlabelled_asks = 0
+
+    def issued(self, event: TagIssued) -> None:
+        """A tag of this run; those that the session had before it was started again are stale from now on."""
+        session = event.session
+        if session is not None:
+            if self._owned.setdefault(session, self.segment) != self.segment:
+                self._builder.retire(session, self.run)
+                self._owned[session] = self.segment
+                self._in_prompt.pop(session, None)
+            if event.kind in self.issued_kinds:
+                self.issued_kinds[event.kind] += 1
+        self._builder.add_issued(event)
+
+    def known(self, event: TagsKnown) -> None:
+        """Tags of an earlier run."""
+        self._builder.add_known(event)
+
+    def planted(self, event: TagPlanted) -> None:
+        """Where a tag stands in its owner's conversation."""
+        self._planted.setdefault((event.session, event.tag), event.depth_tokens)
+
+    def ended(self, at: Ref, event: RequestEnded, opened: Open | None) -> Recall | None:
+        """Counts a request that is over; hands back the recall reply if it was one."""
+        kind = event.kind
+        recall = None
+        degenerate = event.degenerate
+        if degenerate is None and event.finish_reason == "repetition":
+            degenerate = "the server stopped it for repetition"
+        hits = event.hits
+        if kind in ASK_KINDS:
+            ask = opened.ask if opened is not None else self._streams.ask_of(event.req)
+            if ask is None:
+                self.unlabelled_asks += 1
+            elif event.outcome == "cancelled":
+                hits = self._all_hits(event)
+            else:
+                hits = self._all_hits(event)
+                cls, recall = self._answer(at, event, ask, opened)
+                degenerate = _degenerate(event, cls)
+        if hits:
+            self._leaks(at, event, hits, opened)
+        if event.content_chars or event.reasoning_chars or event.tool_chars:
+            self.with_text += 1
+            if degenerate is not None:
+                self.degenerate.add(finding(at, event, degenerate))
+                self.degenerate_recalls += kind == "recall"
+        return recall
+
+    def degeneration(self) -> Degenerate:
+        """Replies with text, and those that had degenerated."""
+        return Degenerate(self.with_text, self.degenerate.findings(), self.degenerate_recalls)
+
+    def _all_hits(self, event: RequestEnded) -> tuple[Hit, ...]:
+        """Hits in the text as logged, and those that the runner saw in the text as received."""
+        found = self._builder.hits(event.session, event.content or "", event.reasoning or "", event.tool_args or "")
+        seen = {hit.tag for hit in found}
+        return found + tuple(hit for hit in event.hits if hit.tag not in seen)
+
+    def _answer(
+        self, at: Ref, event: RequestEnded, ask: TagAsked, opened: Open | None
+    ) -> tuple[AnyClass, Recall | None]:
+        """The class of a reply to a question, and the reply itself if it is one that the plan counts as a recall."""
+        question, session = recall_question(ask.label), event.session
+        registry, in_prompt = self._builder.registry, frozenset(self._in_prompt.get(session, ()))
+        if not ask.tag:
+            absent = classify.classify_absent(session, event, registry, question, self.max_model_len, in_prompt)
+            self.absents.append(self._recall(at, event, ask, opened, absent))
+            return absent.cls, None
+        reply = classify.classify(ask.tag, session, event, registry, question, self.max_model_len, in_prompt)
+        if event.kind in ("reask_alone", "reask_load"):
+            self._again(at, event, ask, reply)
+            return reply.cls, None
+        recall = self._recall(at, event, ask, opened, reply)
+        if event.kind == "tail":
+            self.tails.append(recall)
+            return reply.cls, None
+        self._place[self.segment, event.req] = len(self.recalls)
+        self.recalls.append(recall)
+        return reply.cls, recall
+
+    def _recall(
+        self, at: Ref, event: RequestEnded, ask: TagAsked, opened: Open | None, reply: Classified | ClassifiedAbsent
+    ) -> Recall:
+        known_complete = classify.COMPLETE if isinstance(reply, Classified) else ABSENT_COMPLETE
+        return Recall(
+            at=at,
+            segment=self.segment,
+            req=event.req,
+            session=event.session,
+            turn=event.turn,
+            kind=event.kind if event.kind in ("tail", "absent") else "recall",
+            label=ask.label,
+            tag=ask.tag,
+            asked_at=ask.asked_at,
+            planted_depth_tokens=ask.planted_depth_tokens,
+            depth_tokens=ask.depth_tokens,
+            cls=reply.cls,
+            tag_found=reply.tag_found or None,
+            distance=reply.distance if isinstance(reply, Classified) else None,
+            note=reply.note or None,
+            said=said(event, reply.tag_found),
+            complete=reply.cls in known_complete,
+            miss=reply.cls in classify.MISSES,
+            capped=capped(event, self.max_model_len),
+            outcome=event.outcome,
+            finish_reason=event.finish_reason,
+            max_tokens=event.max_tokens,
+            completion_tokens=event.completion_tokens,
+            overlapped=opened is not None and self._streams.overlapped(opened),
+            foreign_present=opened is not None and opened.foreign_present,
+        )
+
+    def _again(self, at: Ref, event: RequestEnded, ask: TagAsked, reply: Classified) -> None:
+        """Puts a reply beside the miss that it asks again."""
+        place = None if ask.again_of is None else self._place.get((self.segment, ask.again_of))
+        if place is None:
+            self.unlabelled_asks += 1
+            return
+        again = Reask(
+            at=at,
+            req=event.req,
+            kind="reask_alone" if event.kind == "reask_alone" else "reask_load",
+            cls=reply.cls,
+            complete=reply.cls in classify.COMPLETE,
+            miss=reply.cls in classify.MISSES,
+            said=said(event, reply.tag_found),
+        )
+        first = self.recalls[place]
+        self.recalls[place] = msgspec.structs.replace(first, reasks=(*first.reasks, again))
+
+    def _leaks(self, at: Ref, event: RequestEnded, hits: tuple[Hit, ...], opened: Open | None) -> None:
+        session = event.session
+        if event.kind == "turn" and self.replies_stay:
+            self._in_prompt.setdefault(session, set()).update(hit.tag for hit in hits)
+        for hit in hits:
+            own_prompt = event.kind == "warmup" and hit.kind == "stale"
+            if own_prompt or (session, hit.tag) in self._leaked:
+                continue
+            self._leaked.add((session, hit.tag))
+            self.leak_counts[hit.kind] += 1
+            if len(self.leaks) < KEPT_LEAKS:
+                self.leaks.append(self._leak(at, event, hit, opened))
+
+    def _leak(self, at: Ref, event: RequestEnded, hit: Hit, opened: Open | None) -> Leak:
+        owner = hit.owner
+        return Leak(
+            at=at,
+            session=event.session,
+            turn=event.turn,
+            req=event.req,
+            request_kind=event.kind,
+            tag=hit.tag,
+            kind=hit.kind,
+            owner=owner,
+            channel=hit.channel,
+            planted_depth_tokens=None if owner is None else self._planted.get((owner, hit.tag)),
+            overlapped=None if owner is None else opened is not None and self._streams.overlapped_with(opened, owner),
+            said=said(event, hit.tag),
+        )
+
+
+def _degenerate(event: RequestEnded, cls: AnyClass) -> str | None:
+    """The rule that a reply to a question broke. An echo of the prompt is not degenerate, whatever the prompt holds."""
+    if cls == "prompt_echo":
+        return None
+    if event.degenerate is not None or cls not in ("degenerate", "leaked", "stale"):
+        return event.degenerate
+    rules = (degeneration.find_text(text) for text in (event.content, event.reasoning, event.tool_args) if text)
+    return next((rule for rule in rules if rule is not None), "degenerate" if cls == "degenerate" else None)

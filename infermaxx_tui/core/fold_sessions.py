@@ -1,0 +1,169 @@
+"""Each conversation as it stands, and how many of its planned questions fell due."""
+
+from __future__ import annotations
+
+from infermaxx_tui.core.events import Beat, RequestEnded, SessionEnded, SessionStarted
+from infermaxx_tui.core.evidence import Recall
+from infermaxx_tui.core.fold_streams import Open
+from infermaxx_tui.core.state import Phase, SessionState
+
+
+class _Session:
+    """One conversation. `last_us` is when its newest token came."""
+
+    __slots__ = (
+        "asked",
+        "beat",
+        "cached_share",
+        "capped",
+        "depth",
+        "ended",
+        "last_us",
+        "lost",
+        "planned",
+        "planted",
+        "rate",
+        "recalled",
+        "tokens",
+        "ttft_ms",
+        "turn",
+        "wave",
+    )
+
+    def __init__(self, wave: int, planned: int) -> None:
+        self.wave = wave
+        self.planned = planned
+        self.turn = 0
+        self.depth = 0
+        self.tokens = 0
+        self.rate = 0.0
+        self.beat = -1
+        self.ttft_ms: float | None = None
+        self.cached_share: float | None = None
+        self.planted = 0
+        self.asked = 0
+        self.recalled = 0
+        self.lost = 0
+        self.capped = 0
+        self.last_us = -1
+        self.ended: str | None = None
+
+
+class Sessions:
+    """All conversations by number. Memory grows with them, not with their requests."""
+
+    def __init__(self) -> None:
+        self._all: dict[int, _Session] = {}
+        self._beats = 0
+        self._abandoned_asks = 0
+        self.rate: float | None = None
+        self.depth_reached = 0
+
+    def of(self, session: int) -> _Session:
+        """The conversation, made on first sight."""
+        found = self._all.get(session)
+        if found is None:
+            found = self._all[session] = _Session(0, 0)
+        return found
+
+    def started(self, event: SessionStarted) -> None:
+        """A conversation begins, or begins again after a resume: what it was asked before stays asked."""
+        before = self._all.get(event.session)
+        if before is not None:
+            self._abandoned_asks += before.asked
+        self._all[event.session] = _Session(event.wave, event.planned_recalls)
+
+    def ended(self, event: SessionEnded) -> None:
+        """A conversation is over."""
+        session = self.of(event.session)
+        session.ended = event.reason
+        session.depth = event.depth_tokens
+        session.turn = event.turns
+
+    def beat(self, event: Beat, mono_us: int) -> None:
+        """Tokens and depth of all streams in one window."""
+        self._beats += 1
+        total = 0
+        sessions = self._all
+        per_s = 1000.0 / event.window_ms if event.window_ms > 0 else 0.0
+        for number, tokens, depth in zip(event.sessions, event.tokens, event.depths, strict=False):
+            session = sessions.get(number) or self.of(number)
+            session.depth = depth
+            session.beat = self._beats
+            session.rate = tokens * per_s
+            if tokens:
+                session.tokens += tokens
+                session.last_us = mono_us
+                total += tokens
+        deepest = max(event.depths, default=0)
+        if deepest > self.depth_reached:
+            self.depth_reached = deepest
+        self.rate = total * per_s if per_s else None
+
+    def replied(self, event: RequestEnded) -> None:
+        """What a request says about its conversation."""
+        session = self.of(event.session)
+        prompt = event.prompt_tokens
+        if prompt is not None:
+            if event.cached_tokens is not None and prompt > 0:
+                session.cached_share = event.cached_tokens / prompt
+            if event.outcome == "ok":
+                depth = prompt + (event.completion_tokens or 0)
+                if depth > self.depth_reached:
+                    self.depth_reached = depth
+
+    def recalled(self, recall: Recall) -> None:
+        """A recall question was answered."""
+        session = self.of(recall.session)
+        session.capped += recall.capped
+        if recall.complete:
+            session.recalled += not recall.miss
+            session.lost += recall.miss
+
+    def planned_recalls(self, planned: int, duration_over: bool) -> int:
+        """Of `planned` recall questions those that fell due, and those of attempts that were given up and made again.
+
+        A conversation that the duration ended owes no question that it had not come to; once the duration is over, one
+        that never began owes none at all.
+        """
+        not_due = sum(
+            max(session.planned - session.asked, 0) for session in self._all.values() if session.ended == "duration"
+        )
+        if duration_over:
+            not_due += max(planned - sum(session.planned for session in self._all.values()), 0)
+        return max(planned + self._abandoned_asks - not_due, 0)
+
+    def states(self, opened: dict[int, Open], now_us: int) -> tuple[SessionState, ...]:
+        """All conversations, by number."""
+        since: dict[int, int] = {}
+        decoding: set[int] = set()
+        for request in opened.values():
+            since[request.session] = min(request.since_us, since.get(request.session, request.since_us))
+            if request.first_at is not None:
+                decoding.add(request.session)
+        return tuple(self._state(number, since.get(number), number in decoding, now_us) for number in sorted(self._all))
+
+    def _state(self, number: int, since_us: int | None, decoding: bool, now_us: int) -> SessionState:
+        session = self._all[number]
+        phase: Phase = "ended" if session.ended else "decoding" if decoding else "prefill"
+        if since_us is None and not session.ended:
+            phase = "between"
+        return SessionState(
+            session=number,
+            wave=session.wave,
+            phase=phase,
+            turn=session.turn,
+            depth_tokens=session.depth,
+            tokens=session.tokens,
+            tokens_per_s=session.rate if session.beat == self._beats else None,
+            ttft_ms=session.ttft_ms,
+            cached_share=session.cached_share,
+            planned_recalls=session.planned,
+            planted=session.planted,
+            asked=session.asked,
+            recalled=session.recalled,
+            lost=session.lost,
+            capped=session.capped,
+            silent_ms=None if since_us is None else max(now_us - max(since_us, session.last_us), 0) / 1000.0,
+            ended=session.ended,
+        )

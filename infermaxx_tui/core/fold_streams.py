@@ -1,0 +1,135 @@
+"""Who was on the server when: open requests, decoding streams, and whose tags had been sent by then.
+
+A recall says something about concurrency only if another stream was decoding beside it, and something about isolation
+only if somebody else's tag was there to be leaked. Both are decided here, from the order of the log alone.
+"""
+
+from __future__ import annotations
+
+from infermaxx_tui.core.events import RequestStarted, TagAsked
+
+
+class Open:
+    """A request that has not ended."""
+
+    __slots__ = ("ask", "first_at", "foreign_present", "session", "since_us")
+
+    def __init__(self, session: int, since_us: int) -> None:
+        self.session = session
+        self.since_us = since_us
+        self.ask: TagAsked | None = None
+        self.first_at: int | None = None
+        """Place of the first token in the order of first tokens and ends; None before it."""
+        self.foreign_present = False
+
+
+class Streams:
+    """Open requests by number, and the order of first tokens and ends.
+
+    Memory grows with the conversations of the run, not with its requests.
+    """
+
+    def __init__(self) -> None:
+        self.open: dict[int, Open] = {}
+        self.decoding = 0
+        self.decoding_peak = 0
+        self.in_flight_peak = 0
+        self._asks: dict[int, TagAsked] = {}
+        self._decoding_of: dict[int, int] = {}
+        self._order = 0
+        self._last_end: dict[int, int] = {}
+        self._newest_end: tuple[int, int] = (-1, -1)
+        self._newest_other: tuple[int, int] = (-1, -1)
+        self._planting: set[int] = set()
+        self._holders: set[int] = set()
+
+    def planted(self, session: int) -> None:
+        """The next request of the session carries a tag."""
+        self._planting.add(session)
+
+    def asked(self, ask: TagAsked) -> None:
+        """A question goes out with a request, which may be known already or not yet."""
+        opened = self.open.get(ask.req)
+        if opened is None:
+            self._asks[ask.req] = ask
+        else:
+            opened.ask = ask
+
+    def started(self, event: RequestStarted, mono_us: int) -> None:
+        """A request was sent."""
+        session = event.session
+        opened = Open(session, mono_us)
+        if self._asks:
+            opened.ask = self._asks.pop(event.req, None)
+        self.open[event.req] = opened
+        if session in self._planting:
+            self._planting.discard(session)
+            self._holders.add(session)
+        if len(self.open) > self.in_flight_peak:
+            self.in_flight_peak = len(self.open)
+
+    def first_token(self, req: int) -> Open | None:
+        """A stream began to decode."""
+        opened = self.open.get(req)
+        if opened is None or opened.first_at is not None:
+            return opened
+        session = opened.session
+        self._order += 1
+        opened.first_at = self._order
+        opened.foreign_present = len(self._holders) > (session in self._holders)
+        self.decoding += 1
+        self._decoding_of[session] = self._decoding_of.get(session, 0) + 1
+        if self.decoding > self.decoding_peak:
+            self.decoding_peak = self.decoding
+        return opened
+
+    def ended(self, req: int) -> Open | None:
+        """A request is over; None if the log never said that it began."""
+        opened = self.open.pop(req, None)
+        if opened is None or opened.first_at is None:
+            return opened
+        session = opened.session
+        self._order += 1
+        self.decoding -= 1
+        left = self._decoding_of[session] - 1
+        if left:
+            self._decoding_of[session] = left
+        else:
+            del self._decoding_of[session]
+        self._last_end[session] = self._order
+        if self._newest_end[1] != session:
+            self._newest_other = self._newest_end
+        self._newest_end = (self._order, session)
+        return opened
+
+    def overlapped(self, ended: Open) -> bool:
+        """Whether another session was decoding at some moment from this stream's first token to its end, just now."""
+        if ended.first_at is None:
+            return False
+        if self.decoding > self._decoding_of.get(ended.session, 0):
+            return True
+        order, session = self._newest_end
+        if session == ended.session:
+            order, session = self._newest_other
+        return session != -1 and order > ended.first_at
+
+    def overlapped_with(self, ended: Open, other: int) -> bool:
+        """Whether the session `other` was decoding between this stream's first token and its end, just now."""
+        if ended.first_at is None:
+            return False
+        return other in self._decoding_of or self._last_end.get(other, -1) > ended.first_at
+
+    def ask_of(self, req: int) -> TagAsked | None:
+        """The question of a request whose start the log does not know."""
+        return self._asks.pop(req, None)
+
+    def restarted(self) -> None:
+        """A new segment begins: nothing of the last one is open, and a new server may hold none of its tags."""
+        self.open.clear()
+        self._asks.clear()
+        self._decoding_of.clear()
+        self._planting.clear()
+        self._holders.clear()
+        self._last_end.clear()
+        self._newest_end = self._newest_other = (-1, -1)
+        self.decoding = 0

@@ -1,0 +1,32 @@
+"""Does the model still say something? Babble is fast, and every other figure looks better for it."""
+
+from __future__ import annotations
+
+from infermaxx_tui.core.judges.check import Check, plural, shown_findings
+from infermaxx_tui.core.limits import Limits
+from infermaxx_tui.core.state import RunState
+from infermaxx_tui.core.stats import bound95
+
+
+def judge(state: RunState, limits: Limits) -> Check:
+    """Fails from `max_degenerate_share` of replies, or on more than `max_degenerate_recalls` recall replies."""
+    n, found, recalls = state.degenerate.replies, state.degenerate.found, state.degenerate.recalls
+    many = found.count > 0 and found.count >= limits.max_degenerate_share * n
+    failed = many or recalls > limits.max_degenerate_recalls
+    advice = None
+    if not n:
+        advice = "no reply had any text"
+    elif found.count:
+        advice = (
+            f"{found.count} of {plural(n, 'reply', 'replies')} degenerate, {recalls} of them to recall questions"
+            f" (limits.max_degenerate_share={limits.max_degenerate_share:g},"
+            f" limits.max_degenerate_recalls={limits.max_degenerate_recalls}); do not quote speeds of this run"
+        )
+    return Check(
+        name="degeneration",
+        outcome="fail" if failed else "pass" if n else "not_evaluable",
+        n_evaluated=n,
+        bound95=bound95(found.count, n) if n else None,
+        evidence=shown_findings(found),
+        advice=advice,
+    )

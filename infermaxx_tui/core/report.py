@@ -1,0 +1,54 @@
+"""A verdict in lines for people: the word first, then what each check saw, then what the run shows and does not."""
+
+from __future__ import annotations
+
+import textwrap
+
+from infermaxx_tui.core.display import harmless, one_line
+from infermaxx_tui.core.judges.check import Check, Evidence
+from infermaxx_tui.core.verdict import Verdict
+
+MIN_WIDTH = 40
+WITNESSES = 3
+"""Pieces of evidence that are printed for a check that failed."""
+_MARK = {"pass": "pass", "fail": "FAIL", "not_evaluable": "cannot say"}
+
+
+def verdict_lines(verdict: Verdict, width: int = 100) -> tuple[str, ...]:
+    """Lines of at most `width` characters (40 at the least) without any character that could steer a terminal."""
+    width = max(width, MIN_WIDTH)
+    marks = [mark for mark, on in (("simulated", verdict.simulated), ("post hoc", verdict.post_hoc)) if on]
+    head = verdict.verdict + (f" ({', '.join(marks)})" if marks else "")
+    lines = [one_line(f"{head}  {verdict.scenario or 'unknown scenario'}  {verdict.run or ''}", width)]
+    for check in verdict.checks:
+        lines += _check_lines(check, width)
+    lines += _wrapped(verdict.scope, width, "")
+    return tuple(lines)
+
+
+def _check_lines(check: Check, width: int) -> list[str]:
+    outcome = _MARK[check.outcome] + ("" if check.required else ", not required")
+    figures = [f"n {check.n_evaluated}" if check.n_planned is None else f"n {check.n_evaluated}/{check.n_planned}"]
+    if check.bound95 is not None:
+        figures.append(f"95 % bound {check.bound95:.2%}")
+    if check.bound95_sessions is not None:
+        figures.append(f"by session {check.bound95_sessions:.1%}")
+    if check.cause is not None:
+        figures.append(check.cause)
+    lines = [f"{check.name:<13} {outcome:<10} {'  '.join(figures)}"[:width].rstrip()]
+    if check.advice:
+        lines += _wrapped(check.advice, width, "  ")
+    if check.outcome == "fail":
+        lines += [f"  {one_line(_witness(one), width - 2)}" for one in check.evidence[:WITNESSES]]
+    return lines
+
+
+def _witness(one: Evidence) -> str:
+    place = f"event {one.event[0]}:{one.event[1]}"
+    who = "" if one.session is None else f" session {one.session} turn {'?' if one.turn is None else one.turn}"
+    about = f" ({one.label})" if one.label else f" ({one.tag})" if one.tag else ""
+    return f"{place}{who}: {one.what}{about}" + (f", said: {one.said}" if one.said else "")
+
+
+def _wrapped(text: str, width: int, indent: str) -> list[str]:
+    return textwrap.wrap(harmless(text), width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)

@@ -1,0 +1,76 @@
+"""What a run shows and what it does not, in words: a verdict that is read without its limits is read wrongly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from infermaxx_tui.core.judges.check import Check, plural
+from infermaxx_tui.core.limits import Limits
+from infermaxx_tui.core.state import RunState
+
+
+def scope(state: RunState, checks: Mapping[str, Check], limits: Limits) -> str:
+    """Sentences for people: what was seen, how strong it is, and what stays open."""
+    sentences = [*_seen(state, checks["recall"]), *_strength(state, checks), *_open(state, checks, limits)]
+    return " ".join(sentences)
+
+
+def _seen(state: RunState, recall: Check) -> list[str]:
+    meta = state.meta
+    if meta is None:
+        return ["The log has no first line, so nothing is known of the run."]
+    what = (
+        f"Shown: {recall.n_evaluated} of {recall.n_planned} planned recalls in {plural(meta.sessions, 'conversation')},"
+        f" {meta.at_once} at once, at most {plural(state.decoding_peak, 'stream')} decoding beside one another"
+    )
+    depth = "at no known depth" if state.depth_reached is None else f"down to {state.depth_reached} tokens"
+    return [f"{what}, {depth}, in {_hours(state.elapsed_ms)}."]
+
+
+def _hours(elapsed_ms: float) -> str:
+    seconds = elapsed_ms / 1000.0
+    if seconds < 120:
+        return f"{seconds:.3g} s"
+    return f"{seconds / 60:.3g} min" if seconds < 7200 else f"{seconds / 3600:.3g} h"
+
+
+def _strength(state: RunState, checks: Mapping[str, Check]) -> list[str]:
+    said = []
+    recall, isolation = checks["recall"], checks["isolation"]
+    if recall.outcome == "pass" and recall.bound95 is not None and recall.bound95_sessions is not None:
+        said.append(
+            f"At 95 % confidence fewer than {recall.bound95:.2%} of recalls are lost"
+            f" ({recall.bound95_sessions:.1%} with whole sessions as the unit)."
+        )
+    if isolation.outcome == "pass" and isolation.bound95 is not None:
+        said.append(f"No foreign tag was seen; fewer than {isolation.bound95:.2%} of recall replies hold one.")
+    absents = [recall for recall in state.absents if recall.complete]
+    if absents:
+        invented = sum(recall.cls != "none" for recall in absents)
+        said.append(f"{invented} of {plural(len(absents), 'label')} that were never planted got a tag all the same.")
+    return said
+
+
+def _open(state: RunState, checks: Mapping[str, Check], limits: Limits) -> list[str]:
+    said = []
+    if state.regime is not None and state.regime.simulated:
+        said.append("The server was simulated: nothing here is about a real engine or model.")
+    meta = state.meta
+    if meta is not None and meta.sessions == 1:
+        said.append("One session was asked for, so isolation and the effect of concurrency are not shown.")
+    elif meta is not None and meta.at_once == 1:
+        said.append("Conversations ran one at a time, so the effect of concurrency is not shown.")
+    blind = [check.name for check in checks.values() if check.required and check.outcome == "not_evaluable"]
+    if blind:
+        said.append(f"Not shown, because it could not be judged: {', '.join(blind)}.")
+    if checks["recall"].cause == "alone_too":
+        said.append("Model, KV dtype and quantisation are not told apart: a control arm would.")
+    if state.segments > 1:
+        said.append(f"The run was started {state.segments} times; what the server did in between is not shown.")
+    if state.ended is None:
+        said.append("The log has no last line: what the runner would have seen later is not shown.")
+    said.append(
+        f"Not shown: deeper conversations, longer runs, other workloads, speed"
+        f"{'' if checks['timing'].required else ' (no timing was demanded)'}, quality of answers."
+    )
+    return said

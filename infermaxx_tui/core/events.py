@@ -53,7 +53,7 @@ class Event(msgspec.Struct, frozen=True, tag_field="e", tag=str.lower, kw_only=T
     """Base of all events."""
 
 
-class RunStarted(Event):
+class RunStarted(Event, frozen=True, kw_only=True):
     """The first line of a part."""
 
     schema: int
@@ -74,13 +74,13 @@ class RunStarted(Event):
     """0, or how often the run was resumed before."""
 
 
-class RegimeNoted(Event):
+class RegimeNoted(Event, frozen=True, kw_only=True):
     """What the run ran on."""
 
     regime: Regime
 
 
-class TagIssued(Event):
+class TagIssued(Event, frozen=True, kw_only=True):
     """A tag that the plan made. An absent label has no tag; a decoy belongs to no session."""
 
     kind: TagKind
@@ -89,14 +89,14 @@ class TagIssued(Event):
     tag: str
 
 
-class TagsKnown(Event):
+class TagsKnown(Event, frozen=True, kw_only=True):
     """Tags of an earlier run, so that an old cache can be told from a leak."""
 
     run: str
     tags: tuple[str, ...]
 
 
-class SessionStarted(Event):
+class SessionStarted(Event, frozen=True, kw_only=True):
     """A conversation begins."""
 
     session: int
@@ -105,7 +105,7 @@ class SessionStarted(Event):
     planned_recalls: int
 
 
-class SessionEnded(Event):
+class SessionEnded(Event, frozen=True, kw_only=True):
     """A conversation is over; `reason` says why."""
 
     session: int
@@ -115,7 +115,7 @@ class SessionEnded(Event):
     detail: str = ""
 
 
-class TagPlanted(Event):
+class TagPlanted(Event, frozen=True, kw_only=True):
     """A tag entered a conversation's main line, and the request that carries it is the next one of the session."""
 
     session: int
@@ -127,7 +127,7 @@ class TagPlanted(Event):
     turn: int
 
 
-class RequestStarted(Event):
+class RequestStarted(Event, frozen=True, kw_only=True):
     """A request was sent."""
 
     req: int
@@ -140,7 +140,7 @@ class RequestStarted(Event):
     salted: bool = False
 
 
-class TagAsked(Event):
+class TagAsked(Event, frozen=True, kw_only=True):
     """A recall question went out with request `req`. An absent label is asked with an empty tag."""
 
     req: int
@@ -157,7 +157,7 @@ class TagAsked(Event):
     """The first request of the same question, when this one asks a miss again."""
 
 
-class FirstToken(Event):
+class FirstToken(Event, frozen=True, kw_only=True):
     """The first generated token of any channel arrived."""
 
     req: int
@@ -165,7 +165,7 @@ class FirstToken(Event):
     ttft_ms: float
 
 
-class RequestEnded(Event):
+class RequestEnded(Event, frozen=True, kw_only=True):
     """A request is over. Missing counts are None, never 0."""
 
     req: int
@@ -212,7 +212,7 @@ class RequestEnded(Event):
     """Share of the prompt that is the previous prompt plus reply, 1.0 when prefix equality held; None on a first turn."""
 
 
-class GapNoted(Event):
+class GapNoted(Event, frozen=True, kw_only=True):
     """A silence between two tokens of one stream that was longer than the threshold."""
 
     req: int
@@ -221,7 +221,7 @@ class GapNoted(Event):
     at_token: int
 
 
-class Beat(Event):
+class Beat(Event, frozen=True, kw_only=True):
     """One second of all streams, as columns of equal length."""
 
     window_ms: float
@@ -232,7 +232,7 @@ class Beat(Event):
     """Histogram of gaps between tokens over all streams: (bucket index of core.stats.LogHistogram, count)."""
 
 
-class InstrumentRead(Event):
+class InstrumentRead(Event, frozen=True, kw_only=True):
     """How well the client itself could see during the last window."""
 
     window_ms: float
@@ -246,7 +246,7 @@ class InstrumentRead(Event):
     """Change of wall clock minus monotonic clock since the last reading."""
 
 
-class MetricsRead(Event):
+class MetricsRead(Event, frozen=True, kw_only=True):
     """The server's own counters. Absent is None, never 0."""
 
     running: float | None = None
@@ -262,7 +262,7 @@ class MetricsRead(Event):
     error: str | None = None
 
 
-class CountsReconciled(Event):
+class CountsReconciled(Event, frozen=True, kw_only=True):
     """At the end, with nothing running: our token counts beside the server's own counters over the same time."""
 
     generation_client: int | None
@@ -273,7 +273,7 @@ class CountsReconciled(Event):
     """Why a comparison could not be made."""
 
 
-class ServerLost(Event):
+class ServerLost(Event, frozen=True, kw_only=True):
     """Evidence that the server was not available after its first token."""
 
     how: Literal["refused", "pid_dead", "restarted", "stalled", "timeout"]
@@ -284,25 +284,25 @@ class ServerLost(Event):
     """Whether /health answered at that moment; None if it was not asked."""
 
 
-class StopAsked(Event):
+class StopAsked(Event, frozen=True, kw_only=True):
     """Somebody or something asked the run to end."""
 
     by: Literal["sigint", "sigterm", "sighup", "duration", "server_lost", "evidence_lost", "internal"]
 
 
-class EvidenceLost(Event):
+class EvidenceLost(Event, frozen=True, kw_only=True):
     """Something could not be recorded."""
 
     detail: str
 
 
-class Noted(Event):
+class Noted(Event, frozen=True, kw_only=True):
     """A remark for people."""
 
     text: str
 
 
-class RunEnded(Event):
+class RunEnded(Event, frozen=True, kw_only=True):
     """The last line."""
 
     reason: Literal["finished", "duration", "stopped", "server_lost", "evidence_lost", "internal"]

@@ -26,7 +26,7 @@ class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """A table of the file; unknown keys are refused."""
 
 
-class Server(_Section):
+class Server(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where the server is: a URL, a command that starts it, or the embedded one with its faults."""
 
     url: str | None = None
@@ -37,7 +37,7 @@ class Server(_Section):
     model: str = "auto"
 
 
-class Transcripts(_Section):
+class Transcripts(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is replayed, and by which tokenizer it is counted."""
 
     paths: tuple[str, ...] = ("../transcripts/*.jsonl",)
@@ -46,7 +46,7 @@ class Transcripts(_Section):
     """A directory, a hub name, `server` for its /tokenize, `shipped`, or `auto`."""
 
 
-class Sessions(_Section):
+class Sessions(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How many conversations, how deep, and how they are sent."""
 
     count: int = 1
@@ -66,14 +66,14 @@ class Sessions(_Section):
     """`session`: a salt of its own for each conversation, so that none shares another's prefix cache."""
 
 
-class Reply(_Section):
+class Reply(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How main-line replies are generated."""
 
     max_tokens: int = 400
     temperature: float = 0.0
 
 
-class Canaries(_Section):
+class Canaries(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which tags are planted, where, and when they are asked for."""
 
     per_session: int = 5
@@ -93,14 +93,14 @@ class Canaries(_Section):
     """`off` closes the think block of the recall prompt at once, where the template has one."""
 
 
-class Stop(_Section):
+class Stop(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """When a run ends by itself."""
 
     duration: str | None = None
     """E.g. `90s`, `30m`, `2h`; this or the rounds, whichever comes first."""
 
 
-class Scenario(_Section):
+class Scenario(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A whole scenario file."""
 
     name: str
@@ -161,6 +161,34 @@ def parse_scenario(text: str, source: str, overrides: tuple[str, ...] = ()) -> S
         raise ScenarioError(source, where.rstrip("`"), message[:1].lower() + message[1:]) from None
     _check(scenario, source)
     return scenario
+
+
+def to_toml(scenario: Scenario) -> str:
+    """TOML text of a scenario with every key that has a value; `parse_scenario` gives the same scenario back."""
+    tables, lines = [], []
+    for key, value in msgspec.to_builtins(scenario).items():
+        if isinstance(value, dict):
+            tables.append((key, value))
+        else:
+            lines.append(f"{key} = {_toml_value(value)}")
+    for name, table in tables:
+        lines += ["", f"[{name}]"]
+        lines += [f"{key} = {_toml_value(value)}" for key, value in table.items() if value is not None]
+    return "\n".join(lines) + "\n"
+
+
+def _toml_value(value: object) -> str:
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return msgspec.json.encode(value).decode().replace("\x7f", "\\u007f")
+        case list() | tuple():
+            return f"[{', '.join(map(_toml_value, value))}]"
+        case dict():
+            return "{" + ", ".join(f"{_toml_value(k)} = {_toml_value(v)}" for k, v in value.items()) + "}"
+        case _:
+            return str(value)
 
 
 def _override(raw: dict[str, object], override: str) -> None:

@@ -1,0 +1,85 @@
+"""The list of runs, for people and for scripts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from infermaxx_tui.core.display import harmless
+from infermaxx_tui.core.events import Record, RunStarted
+from infermaxx_tui.log import read_log
+from infermaxx_tui.rundir import RUN_ID, RunFolder
+
+RunPhase = Literal["running", "ended", "died", "empty", "no rights"]
+
+
+class RunRow(msgspec.Struct, frozen=True):
+    """One run in the list."""
+
+    run: str
+    when: str
+    """Local time, `YYYY-mm-dd HH:MM:SS`."""
+    scenario: str
+    state: RunPhase
+    verdict: str | None
+    read: bool
+
+
+class _VerdictWord(msgspec.Struct):
+    verdict: str
+
+
+def describe_runs(runs: Sequence[RunFolder]) -> tuple[RunRow, ...]:
+    """A row for each run, in the order given."""
+    return tuple(_row(run) for run in runs)
+
+
+def _row(run: RunFolder) -> RunRow:
+    match = RUN_ID.fullmatch(run.id)
+    stamp = time.strptime(match[1], "%Y%m%d-%H%M%S") if match else time.localtime(0)
+    verdict = _verdict(run)
+    try:
+        first = next(iter(read_log(run.path)), None)
+        readable = True
+    except OSError:
+        first, readable = None, False
+    started = first.event if isinstance(first, Record) else None
+    state: RunPhase = "ended"
+    if not readable:
+        state = "no rights"
+    elif run.alive():
+        state = "running"
+    elif first is None:
+        state = "empty"
+    elif verdict is None:
+        state = "died"
+    name = started.scenario if isinstance(started, RunStarted) else (match[2] if match else "")
+    return RunRow(run.id, time.strftime("%Y-%m-%d %H:%M:%S", stamp), name, state, verdict, run.read_mark.exists())
+
+
+def _verdict(run: RunFolder) -> str | None:
+    try:
+        return msgspec.json.decode(run.verdict.read_bytes(), type=_VerdictWord).verdict
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def runs_json(rows: Sequence[RunRow]) -> str:
+    """A JSON array of the rows."""
+    return msgspec.json.encode(rows).decode()
+
+
+def runs_lines(rows: Sequence[RunRow]) -> tuple[str, ...]:
+    """A line for each run; an unread verdict is marked with a star."""
+    if not rows:
+        return ("no runs yet; start one with `infermaxx demo`",)
+    head = f"  {'when':19}  {'scenario':20}  {'state':9}  {'verdict':12}  run"
+    return (head, *(_line(row) for row in rows))
+
+
+def _line(row: RunRow) -> str:
+    mark = "*" if row.verdict is not None and not row.read else " "
+    return harmless(f"{mark} {row.when:19}  {row.scenario:20}  {row.state:9}  {row.verdict or '-':12}  {row.run}")

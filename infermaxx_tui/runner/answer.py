@@ -1,0 +1,101 @@
+"""What is sent to the server, and what its refusals mean."""
+
+from __future__ import annotations
+
+import re
+
+import httpx
+import msgspec
+import orjson
+
+from infermaxx_tui.core.events import Outcome
+from infermaxx_tui.core.scenario import Scenario
+from infermaxx_tui.core.transcript import Message
+from infermaxx_tui.runner.lines import Prompt
+
+_TOO_LONG = re.compile(
+    r"maximum context length|maximum model length|max_tokens must be at least 1, got 0|cannot be greater than max_model_len"
+)
+"""vllm-wire.md §2.3: every body that says that our prompt does not fit."""
+_MAX_RETRY_AFTER_S = 5.0
+_REFUSAL_BYTES = 65536
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """An answer other than 200."""
+
+    outcome: Outcome
+    text: str
+    retry_after_s: float
+
+
+def body_of(prompt: Prompt, model: str, scenario: Scenario, max_tokens: int, salt: str | None) -> tuple[str, bytes]:
+    """Path and JSON body of the request."""
+    body: dict[str, object] = {
+        "model": model,
+        "max_tokens": max_tokens,
+        "temperature": scenario.reply.temperature,
+        "seed": scenario.seed,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "return_token_ids": True,
+    }
+    if salt is not None:
+        body["cache_salt"] = salt
+    if prompt.ids is not None:
+        body["prompt"] = prompt.ids
+        return "/v1/completions", orjson.dumps(body)
+    body["messages"] = [_message(message) for message in prompt.messages]
+    if prompt.tools:
+        body["tools"] = orjson.Fragment(prompt.tools)
+        body["tool_choice"] = "none"
+    return "/v1/chat/completions", orjson.dumps(body)
+
+
+def _message(message: Message) -> dict[str, object]:
+    out: dict[str, object] = {"role": message.role, "content": message.content}
+    if message.reasoning:
+        out["reasoning"] = message.reasoning
+        out["reasoning_content"] = message.reasoning
+    if message.tool_calls:
+        out["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for call in message.tool_calls
+        ]
+    if message.tool_call_id:
+        out["tool_call_id"] = message.tool_call_id
+    return out
+
+
+async def read_refusal(response: httpx.Response) -> Refusal:
+    """What a 4xx or 5xx means: shed (429, 503), too long (our prompt), or rejected."""
+    body = b""
+    async for chunk in response.aiter_raw():
+        body += chunk
+        if len(body) > _REFUSAL_BYTES:
+            break
+    text = f"HTTP {response.status_code}: {_error_text(body)}"
+    status = response.status_code
+    outcome: Outcome = "rejected"
+    if status in (429, 503):
+        outcome = "shed"
+    elif status == 413 or (status == 400 and _TOO_LONG.search(text)):
+        outcome = "too_long"
+    return Refusal(outcome, text, _retry_after_s(response.headers.get("retry-after")))
+
+
+def _error_text(body: bytes) -> str:
+    try:
+        raw: object = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return " ".join(body[:400].decode("utf-8", "replace").split())
+    error = raw.get("error", raw) if isinstance(raw, dict) else raw
+    message = error.get("message", error) if isinstance(error, dict) else error
+    return " ".join(str(message).split())
+
+
+def _retry_after_s(header: str | None) -> float:
+    """Seconds that the server asks for, at most 5; 1 if it names none."""
+    if header is not None and re.fullmatch(r"\d+(\.\d+)?", header.strip()):
+        return min(float(header), _MAX_RETRY_AFTER_S)
+    return 1.0

@@ -1,0 +1,81 @@
+"""The streams that are open right now: what the beat, the watchdog and the status line look at."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import anyio
+
+from infermaxx_tui.core.events import Beat
+from infermaxx_tui.core.stats import LogHistogram
+
+
+class LiveStream:
+    """One request between its first and its last byte."""
+
+    __slots__ = ("depth_tokens", "kind", "last_token_us", "req", "scope", "session", "started_us", "stalled", "tokens")
+
+    def __init__(self, req: int, session: int, kind: str, depth_tokens: int, now_us: int) -> None:
+        self.req = req
+        self.session = session
+        self.kind = kind
+        self.depth_tokens = depth_tokens
+        """Prompt tokens and tokens received so far."""
+        self.tokens = 0
+        """Tokens since the last beat."""
+        self.started_us = now_us
+        self.last_token_us = now_us
+        self.scope = anyio.CancelScope()
+        self.stalled = False
+
+
+class Board:
+    """All open streams, and what they delivered since the last beat."""
+
+    def __init__(self) -> None:
+        self.streams: dict[int, LiveStream] = {}
+        self.events_parsed = 0
+        self.coalesced_reads = 0
+        self._gaps: Counter[int] = Counter()
+        self._ended: Counter[tuple[int, int]] = Counter()
+
+    def open(self, stream: LiveStream) -> None:
+        """A request was sent."""
+        self.streams[stream.req] = stream
+
+    def close(self, stream: LiveStream) -> None:
+        """A request is over; its tokens stay for the next beat."""
+        self.streams.pop(stream.req, None)
+        if stream.tokens:
+            self._ended[stream.session, stream.depth_tokens] += stream.tokens
+
+    def gap(self, gap_ms: float, tokens: int) -> None:
+        """Counts the silence before a chunk once a token, spread evenly over the chunk's tokens."""
+        self._gaps[LogHistogram.bucket(gap_ms / tokens)] += tokens
+
+    def beat(self, window_ms: float) -> Beat:
+        """What came since the last beat, a column entry for each session that had a stream."""
+        tokens: Counter[int] = Counter()
+        depths: dict[int, int] = {}
+        for (session, depth), count in self._ended.items():
+            tokens[session] += count
+            depths[session] = max(depths.get(session, 0), depth)
+        for stream in self.streams.values():
+            tokens[stream.session] += stream.tokens
+            depths[stream.session] = max(depths.get(stream.session, 0), stream.depth_tokens)
+            stream.tokens = 0
+        sessions = tuple(sorted(depths))
+        gaps = tuple(sorted(self._gaps.items()))
+        self._gaps.clear()
+        self._ended.clear()
+        return Beat(
+            window_ms=window_ms,
+            sessions=sessions,
+            tokens=tuple(tokens[session] for session in sessions),
+            depths=tuple(depths[session] for session in sessions),
+            gap_buckets=gaps,
+        )
+
+    def stalled(self, now_us: int, stall_us: float) -> list[LiveStream]:
+        """Streams that have given no token for longer than the stall limit."""
+        return [s for s in self.streams.values() if not s.stalled and now_us - s.last_token_us > stall_us]

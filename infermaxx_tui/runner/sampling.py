@@ -1,0 +1,139 @@
+"""Loops beside the load: the beat, the watchdog, the server's counters, and how well the client itself can see."""
+
+from __future__ import annotations
+
+import anyio
+import httpx
+import psutil
+
+from infermaxx_tui.core.events import InstrumentRead, MetricsRead, ServerLost
+from infermaxx_tui.core.readings import parse_metrics
+from infermaxx_tui.core.stats import quantile
+from infermaxx_tui.runner.context import RunContext
+
+BEAT_S = 1.0
+INSTRUMENT_S = 5.0
+_LAG_TICK_S = 0.02
+_WATCH_S = 0.1
+_METRICS_S = 1.0
+_SCRAPE_TIMEOUT_S = 5.0
+
+
+async def beats(run: RunContext) -> None:
+    """One beat a second; a second without a stream writes none."""
+    last_us = run.recorder.clock.mono_us()
+    while True:
+        await anyio.sleep(BEAT_S)
+        last_us = flush_beat(run, last_us)
+
+
+def flush_beat(run: RunContext, last_us: int) -> int:
+    """Writes the beat since `last_us`; returns the time it ends at."""
+    now_us = run.recorder.clock.mono_us()
+    beat = run.board.beat(round((now_us - last_us) / 1000, 3))
+    if beat.sessions:
+        run.recorder.emit(beat)
+    return now_us
+
+
+async def watch_stalls(run: RunContext) -> None:
+    """Cancels streams that give no token for the stall limit, and logs whether the server's host still answers."""
+    limit_s = run.scenario.limits.stall_s
+    while True:
+        await anyio.sleep(_WATCH_S)
+        now_us = run.recorder.clock.mono_us()
+        for stream in run.board.stalled(now_us, limit_s * 1e6):
+            stream.stalled = True
+            reachable = await healthy(run.client)
+            run.recorder.emit(
+                ServerLost(
+                    how="stalled",
+                    session=stream.session,
+                    req=stream.req,
+                    detail=f"no token for {(now_us - stream.last_token_us) / 1e6:.1f} s (limits.stall_s={limit_s:g})",
+                    reachable=reachable,
+                )
+            )
+            stream.scope.cancel()
+
+
+async def healthy(client: httpx.AsyncClient) -> bool:
+    """Whether anything answers at /health."""
+    try:
+        answer = await client.get("/health", timeout=_SCRAPE_TIMEOUT_S)
+    except httpx.TransportError:
+        return False
+    return answer.status_code < 500
+
+
+async def scrape(run: RunContext) -> MetricsRead:
+    """The server's counters now."""
+    started_us = run.recorder.clock.mono_us()
+    try:
+        answer = await run.client.get("/metrics", timeout=_SCRAPE_TIMEOUT_S)
+    except httpx.TransportError as error:
+        return MetricsRead(error=f"{type(error).__name__}: {error}"[:200])
+    if answer.status_code != 200:
+        return MetricsRead(error=f"/metrics answers {answer.status_code}")
+    return parse_metrics(answer.content, (run.recorder.clock.mono_us() - started_us) / 1000)
+
+
+async def watch_metrics(run: RunContext) -> None:
+    """The server's counters once a second; a new process start is a restart."""
+    start_s: float | None = None
+    while True:
+        reading = await scrape(run)
+        run.recorder.emit(reading)
+        if start_s is not None and reading.process_start_s is not None and reading.process_start_s != start_s:
+            detail = f"process start moved from {start_s:.3f} to {reading.process_start_s:.3f}"
+            run.recorder.emit(ServerLost(how="restarted", session=None, req=None, detail=detail, reachable=True))
+        start_s = reading.process_start_s if reading.process_start_s is not None else start_s
+        await anyio.sleep(_METRICS_S)
+
+
+class InstrumentWatch:
+    """How late the event loop wakes up, and what the client costs."""
+
+    def __init__(self, run: RunContext) -> None:
+        self._run = run
+        self._lags_ms: list[float] = []
+        self._process = psutil.Process()
+        self._cpu_s = sum(self._process.cpu_times()[:2])
+        self._since_us = run.recorder.clock.mono_us()
+        self._offset_ms = run.recorder.clock.wall_ms() - self._since_us / 1000
+        self._parsed = 0
+
+    async def run(self) -> None:
+        """Measures for ever, one reading every few seconds."""
+        clock = self._run.recorder.clock
+        while True:
+            before_us = clock.mono_us()
+            await anyio.sleep(_LAG_TICK_S)
+            now_us = clock.mono_us()
+            self._lags_ms.append(max(0.0, (now_us - before_us) / 1000 - _LAG_TICK_S * 1000))
+            if now_us - self._since_us >= INSTRUMENT_S * 1e6:
+                self.flush()
+
+    def flush(self) -> None:
+        """Writes the reading since the last one."""
+        clock = self._run.recorder.clock
+        now_us = clock.mono_us()
+        window_s = (now_us - self._since_us) / 1e6
+        cpu_s = sum(self._process.cpu_times()[:2])
+        offset_ms = clock.wall_ms() - now_us / 1000
+        lags = sorted(self._lags_ms)
+        parsed = self._run.board.events_parsed
+        self._run.recorder.emit(
+            InstrumentRead(
+                window_ms=round(window_s * 1000, 3),
+                loop_lag_p50_ms=quantile(lags, 0.5),
+                loop_lag_p99_ms=quantile(lags, 0.99),
+                loop_lag_max_ms=lags[-1] if lags else None,
+                cpu_share=round((cpu_s - self._cpu_s) / window_s, 4) if window_s else None,
+                rss_mib=round(self._process.memory_info().rss / 2**20, 1),
+                events_parsed=parsed - self._parsed,
+                wall_step_ms=round(offset_ms - self._offset_ms, 1),
+            )
+        )
+        self._lags_ms = []
+        self._cpu_s, self._since_us, self._offset_ms, self._parsed = cpu_s, now_us, offset_ms, parsed

@@ -1,0 +1,124 @@
+"""Proves that each judge passes the healthy, fails the sick and refuses the blind, before anybody believes it.
+
+Every fault of the embedded server is played through the whole runner in memory and on a clock of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import anyio
+import msgspec
+
+from infermaxx_tui.core.events import AnyEvent, Record, decode, encode
+from infermaxx_tui.core.fold import Fold
+from infermaxx_tui.core.verdict import Verdict, judge_run
+from infermaxx_tui.prepare import Loaded, Wish, load, prepare
+from infermaxx_tui.process import earlier_conversation
+from infermaxx_tui.runner.client import make_client
+from infermaxx_tui.runner.context import Stopper
+from infermaxx_tui.runner.play import play
+from infermaxx_tui.sim.faults import FAULTS
+from infermaxx_tui.sim.transport import SimTransport
+from infermaxx_tui.virtual import VirtualClock, run_virtual
+from infermaxx_tui.vocabulary import shipped
+
+_URL = "http://127.0.0.1:1"
+_NONCE = "5e1f7e57"
+
+
+class SelftestRow(msgspec.Struct, frozen=True):
+    """One fault, what it must earn, and what it earned."""
+
+    fault: str
+    wanted: str
+    wanted_check: str | None
+    got: str
+    failed: tuple[str, ...]
+    """Checks that failed."""
+    not_evaluable: tuple[str, ...]
+    """Required checks that could not say."""
+    caught: bool
+    events: int
+
+
+class _Memory:
+    """A log in memory. Each line is encoded and decoded, as a file's would be."""
+
+    def __init__(self) -> None:
+        self.lines: list[bytes] = []
+
+    @property
+    def written(self) -> int:
+        """Lines written so far."""
+        return len(self.lines)
+
+    def append(self, event: AnyEvent, wall_ms: int, mono_us: int) -> Record:
+        """The record as written."""
+        record = Record(0, len(self.lines), wall_ms, mono_us, event)
+        self.lines.append(encode(record))
+        return record
+
+
+def play_in_memory(faults: tuple[str, ...]) -> tuple[bytes, ...]:
+    """The log of the demo against the embedded server with these faults."""
+    wish = Wish(scenario="demo", faults=faults, nonce=_NONCE)
+    memory = _Memory()
+    run_virtual(_play, load(wish), wish, memory)
+    return tuple(memory.lines)
+
+
+async def _play(loaded: Loaded, wish: Wish, memory: _Memory) -> None:
+    clock = VirtualClock()
+    transport = SimTransport.of(wish.faults)
+    known, earlier = earlier_conversation(wish.faults, _NONCE)
+    prepared, _ = await prepare(loaded, wish, _URL, None, known, transport=transport, renderer=shipped())
+    prepared = msgspec.structs.replace(prepared, earlier=earlier)
+    async with make_client(_URL, None, transport) as client:
+        await play(prepared, "selftest", client, memory, clock, Stopper())
+    await anyio.lowlevel.checkpoint()
+
+
+def judge_lines(lines: tuple[bytes, ...]) -> Verdict:
+    """The verdict that a log's lines earn."""
+    fold = Fold()
+    for line in lines:
+        fold.add(decode(line))
+    return judge_run(fold.snapshot())
+
+
+def run_selftest(faults: tuple[str, ...], narrate: Callable[[str], None]) -> tuple[SelftestRow, ...]:
+    """A row for each of the faults, or for all of them."""
+    rows = []
+    for name in faults or tuple(FAULTS):
+        rows.append(_row(name))
+        if not rows[-1].caught:
+            narrate(f"{name}: wanted {rows[-1].wanted}, got {rows[-1].got}")
+    return tuple(rows)
+
+
+def _row(name: str) -> SelftestRow:
+    fault, lines = FAULTS[name], play_in_memory((name,))
+    verdict = judge_lines(lines)
+    failed = tuple(check.name for check in verdict.checks if check.outcome == "fail")
+    blind = tuple(check.name for check in verdict.checks if check.outcome == "not_evaluable" and check.required)
+    caught = verdict.verdict == fault.verdict and (fault.check is None or fault.check in failed)
+    return SelftestRow(name, fault.verdict, fault.check, verdict.verdict, failed, blind, caught, len(lines))
+
+
+def selftest_json(rows: tuple[SelftestRow, ...]) -> str:
+    """A JSON array of the rows."""
+    return msgspec.json.encode(rows).decode()
+
+
+def selftest_lines(rows: tuple[SelftestRow, ...]) -> tuple[str, ...]:
+    """The table for people, with the sums that matter: caught of planted, false alarms of clean."""
+    lines = [f"{'fault':18} {'must earn':26} {'earned':26} {'cannot say':34} ok"]
+    for row in rows:
+        wanted = f"{row.wanted} {row.wanted_check or ''}".strip()
+        got = f"{row.got} {' '.join(row.failed)}".strip()
+        lines.append(f"{row.fault:18} {wanted:26} {got:26} {' '.join(row.not_evaluable) or '-':34} {'yes' if row.caught else 'NO'}")
+    for word, title in (("FAIL", "sick servers failed"), ("INCONCLUSIVE", "blind runs refused"), ("PASS", "healthy runs passed")):
+        of_kind = [row for row in rows if row.wanted == word]
+        lines.append(f"{title}: {sum(row.caught for row in of_kind)} of {len(of_kind)}")
+    return tuple(lines)

@@ -1,0 +1,95 @@
+"""Starts the server that a scenario launches, waits while it makes progress, and ends its whole process group."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import httpx
+
+from infermaxx_tui.server.describe import ServerUnusableError
+
+QUIET_S = 300.0
+"""A start-up that writes nothing for so long is stuck; a slow one that goes on writing is waited for."""
+_POLL_S = 0.25
+_STOP_S = 10.0
+_TAIL_LINES = 3
+
+
+class LaunchedServer:
+    """A server process of ours."""
+
+    def __init__(self, command: Sequence[str], env: Mapping[str, str], log: Path) -> None:
+        """Starts it; raises ServerUnusableError if there is no such command."""
+        self._log = log
+        try:
+            with log.open("ab") as out:
+                self._process = subprocess.Popen(
+                    list(command),
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=subprocess.STDOUT,
+                    env={**os.environ, **env},
+                    start_new_session=True,
+                )
+        except OSError as error:
+            raise ServerUnusableError(f"server.launch: cannot start {command[0]!r}: {error.strerror}") from None
+
+    def wait_ready(self, url: str, sleep: Callable[[float], None]) -> None:
+        """Returns when /health answers. Raises ServerUnusableError if the server dies or goes quiet."""
+        quiet_s, size = 0.0, -1
+        with httpx.Client(base_url=url, trust_env=False, timeout=2.0) as client:
+            while not self._healthy(client):
+                if self._process.poll() is not None:
+                    raise ServerUnusableError(f"server.launch: exited with {self._process.returncode}: {self.last_words()}")
+                now = self._log.stat().st_size
+                quiet_s = 0.0 if now != size else quiet_s + _POLL_S
+                size = now
+                if quiet_s > QUIET_S:
+                    raise ServerUnusableError(f"server.launch: silent for {QUIET_S:.0f} s and not up: {self.last_words()}")
+                sleep(_POLL_S)
+
+    @staticmethod
+    def _healthy(client: httpx.Client) -> bool:
+        try:
+            return client.get("/health").status_code == 200
+        except httpx.TransportError:
+            return False
+
+    def last_words(self) -> str:
+        """The last error line of the log, else its last lines, on one line."""
+        lines = [line.strip() for line in self._log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+        errors = [line for line in lines if "Error" in line]
+        return (errors[-1] if errors else " | ".join(lines[-_TAIL_LINES:]))[:300]
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process still runs."""
+        return self._process.poll() is None
+
+    def stop(self) -> None:
+        """Ends the process group: asked first, then killed."""
+        for sig, patience_s in ((signal.SIGTERM, _STOP_S), (signal.SIGKILL, _STOP_S)):
+            try:
+                os.killpg(self._process.pid, sig)
+            except ProcessLookupError:
+                break
+            try:
+                self._process.wait(patience_s)
+            except subprocess.TimeoutExpired:
+                continue
+            break
+
+
+def launch_url(command: Sequence[str]) -> str:
+    """Where a `vllm serve` command will listen."""
+    port = "8000"
+    for place, word in enumerate(command):
+        if word == "--port" and place + 1 < len(command):
+            port = command[place + 1]
+        elif word.startswith("--port="):
+            port = word.partition("=")[2]
+    return f"http://127.0.0.1:{port}"

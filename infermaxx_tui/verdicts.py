@@ -1,0 +1,78 @@
+"""Verdicts on disk: fold a run's log, judge it, keep the file, and read limits for a second opinion."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from infermaxx_tui.core.fold import Fold
+from infermaxx_tui.core.limits import Limits
+from infermaxx_tui.core.report import verdict_lines
+from infermaxx_tui.core.scenario import ScenarioError
+from infermaxx_tui.core.state import RunState
+from infermaxx_tui.core.verdict import Verdict, exit_code, judge_run, read_verdict, verdict_bytes
+from infermaxx_tui.log import Follower, parts
+from infermaxx_tui.rundir import RunError, RunFolder, replace_file
+
+__all__ = [
+    "Verdict",
+    "exit_code",
+    "fold_run",
+    "judge_folder",
+    "load_or_judge",
+    "read_limits",
+    "verdict_bytes",
+    "verdict_lines",
+    "write_verdict",
+]
+
+
+def fold_run(run: RunFolder) -> RunState:
+    """What the run's log says. Raises RunError if there is none or it may not be read."""
+    fold = Fold()
+    try:
+        found = parts(run.path)
+        for path in found:
+            for record in Follower(path).read():
+                fold.add(record)
+    except OSError as error:
+        raise RunError(f"{run.path}: the log cannot be read ({error.strerror})") from None
+    if not found:
+        raise RunError(f"{run.path}: no events.jsonl in it, so it is not a run")
+    return fold.snapshot()
+
+
+def judge_folder(run: RunFolder, limits: Limits | None = None) -> Verdict:
+    """The verdict that the run's log earns now. Raises RunError."""
+    return judge_run(fold_run(run), limits)
+
+
+def write_verdict(run: RunFolder, verdict: Verdict) -> None:
+    """Keeps the verdict in the run folder."""
+    replace_file(run.verdict, verdict_bytes(verdict))
+
+
+def load_or_judge(run: RunFolder) -> Verdict:
+    """The verdict that the run wrote; for a runner that died, the one its log earns, kept from now on."""
+    try:
+        return read_verdict(run.verdict.read_bytes())
+    except (OSError, msgspec.DecodeError):
+        verdict = judge_folder(run)
+        if not run.alive():
+            write_verdict(run, verdict)
+        return verdict
+
+
+def read_limits(file: str) -> Limits:
+    """Limits from a TOML file, with or without a `[limits]` table. Raises ScenarioError."""
+    try:
+        raw = msgspec.toml.decode(Path(file).read_bytes(), type=dict[str, object])
+    except OSError as error:
+        raise ScenarioError(file, "", error.strerror or "cannot be read") from None
+    except msgspec.DecodeError as error:
+        raise ScenarioError(file, "", str(error)) from None
+    try:
+        return msgspec.convert(raw.get("limits", raw), Limits)
+    except msgspec.ValidationError as error:
+        raise ScenarioError(file, "limits", str(error)) from None

@@ -178,6 +178,8 @@ def has_tokenizer(directory: str) -> bool:
 
 def _load(source: str) -> _Tokenizer:
     """The tokenizer of a directory or a hub name; code that a repository brings along is never run."""
+    if not source:
+        raise TokenizerError("the tokenizer's name is empty; give the directory of a tokenizer or a hub name")
     folder = Path(source).expanduser()
     local = folder.is_dir()
     if local and not has_tokenizer(source):

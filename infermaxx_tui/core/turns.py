@@ -68,16 +68,34 @@ def first_prompt(renderer: Renderer, messages: tuple[Message, ...], tools: str) 
 
 def turn_shape(renderer: Renderer, system: Message | None = None) -> TurnShape:
     """What the template puts around an assistant's turn, found by rendering stand-ins. Raises TemplateUnfit."""
-    head = _head(system)
-    replies = [(*head, Message("assistant", said)) for said in _SAID]
-    last = _common_end(*(renderer.render(turns, "", False) for turns in replies))
-    followed = _common_end(*(renderer.render((*turns, Message("user", "d")), "", False) for turns in replies))
-    end = last[: _common_start(last, followed)]
-    if not end and followed and _is_control(renderer, followed[0]):
-        end = followed[:1]  # the last turn of a conversation ends otherwise than the turns before it
+    last = _after_reply(renderer, system, (), "", False)
+    followed = _after_reply(renderer, system, (Message("user", "d"),), "", False)
+    end = last[: _common_start(last, followed)] or (_leading_control(renderer, followed) if last else ())
     if not end:
         raise TemplateUnfit(renderer, "puts no end after an assistant's turn")
-    return TurnShape(renderer.render(head, "", True), last, end)
+    return TurnShape(renderer.render(_head(system), "", True), last, end)
+
+
+def _after_reply(
+    renderer: Renderer, system: Message | None, messages: tuple[Message, ...], tools: str, add_generation_prompt: bool
+) -> Ids:
+    """What stands after an assistant's text that `messages` follow: what two renderings with other texts share."""
+    anchors = ((*_head(system), Message("assistant", said), *messages) for said in _SAID)
+    one, other = (renderer.render(anchor, tools, add_generation_prompt) for anchor in anchors)
+    if one == other:
+        raise TemplateUnfit(renderer, "leaves an assistant's turn out once another follows")
+    return one[len(one) - _common_start(one[::-1], other[::-1]) :]
+
+
+def _leading_control(renderer: Renderer, ids: Ids) -> Ids:
+    """The control token and blanks that `ids` begin with, if another control token follows; else nothing.
+
+    Some templates end the last turn of a conversation otherwise than the turns before it; the latter end counts.
+    """
+    if not ids or not _is_control(renderer, ids[0]):
+        return ()
+    after = next((n for n in range(1, len(ids)) if not renderer.decode((ids[n],)).isspace()), None)
+    return ids[:after] if after is not None and _is_control(renderer, ids[after]) else ()
 
 
 def end_of_turn(renderer: Renderer, system: Message | None = None) -> Ids:
@@ -105,9 +123,7 @@ def delta_ids(renderer: Renderer, system: Message | None, messages: tuple[Messag
 def _delta_by_ending(renderer: Renderer, system: Message | None, messages: tuple[Message, ...], tools: str) -> Ids:
     """The delta where the template renders a turn differently once another follows: what follows two replies alike."""
     end = turn_shape(renderer, system).end_ids
-    head = _head(system)
-    both = (renderer.render((*head, Message("assistant", said), *messages), tools, True) for said in _SAID)
-    shared = _common_end(*both)
+    shared = _after_reply(renderer, system, messages, tools, True)
     if shared[: len(end)] != end:
         raise TemplateUnfit(renderer, "rewrites an assistant's turn when the next message comes")
     return shared[len(end) :]
@@ -258,8 +274,3 @@ def _common_start(a: Sequence[int], b: Sequence[int]) -> int:
     if a[:least] == b[:least]:
         return least
     return next(n for n in range(least) if a[n] != b[n])
-
-
-def _common_end(a: Ids, b: Ids) -> Ids:
-    shared = _common_start(a[::-1], b[::-1])
-    return a[len(a) - shared :]

@@ -248,8 +248,8 @@ def _withheld(reply: RequestEnded) -> bool:
     return any(text is None and chars > 0 for text, chars in pairs)
 
 
-def _is_capped(reply: RequestEnded, max_model_len: int | None) -> bool:
-    return is_capped(reply.finish_reason, reply.completion_tokens, reply.max_tokens, reply.prompt_tokens, max_model_len)
+def _is_capped(of: RequestEnded, max_model_len: int | None) -> bool:
+    return is_capped(of.finish_reason, of.completion_tokens, of.max_tokens, of.prompt_tokens, max_model_len)
 
 
 def _cut(reply: RequestEnded, max_model_len: int | None) -> _Early | None:

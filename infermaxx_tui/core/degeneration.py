@@ -16,13 +16,14 @@ MIN_REPEATS: Final = 6
 """Repeats that make a cycle (gpu-and-verdicts §2.7)."""
 MAX_PERIOD_TOKENS: Final = 64
 TAIL_TOKENS: Final = 32
-"""Tokens of a cycle that a reply ends in."""
+"""Tokens of a cycle that a reply ends in, an end-of-turn token apart."""
 INNER_REPEATS: Final = 8
 INNER_TOKENS: Final = 128
 """Tokens of a cycle that a reply left again."""
 WINDOW_TOKENS: Final = 128
-WINDOW_SHARE: Final = 2 / 3
-"""Share of a window that one token may have. Half is too strict: in a table of 0.00 each digit is a token."""
+WINDOW_SHARE: Final = 3 / 4
+"""Share of a window that one token may have. Half is too strict where each digit is a token: a table of 0.00 reaches
+it, and the dump of a file header 0.67."""
 
 MAX_PERIOD_CHARS: Final = 1024
 TAIL_CHARS: Final = (96, 256)
@@ -36,6 +37,8 @@ MIN_REPLACEMENTS: Final = 8
 """Fewer can come from one broken character of an else healthy reply."""
 WORDS: Final = 160
 MAX_DISTINCT_WORDS: Final = 8
+WORDS_SHARE: Final = 0.9
+"""Share of such a stretch that is words and single blanks: JSON has few words too, and other things between them."""
 
 _SPECIAL: Final = re.compile(
     r"</?(?:think|tool_call|tool_response|unk|pad|bos|eos)>|</s>|<\|[A-Za-z_]{2,32}\|>|<(?:start|end)_of_turn>|\[/?INST\]"
@@ -67,7 +70,7 @@ def find(ids: Sequence[int]) -> str | None:
     text = "".join(chr(token % 0x110000) for token in ids)
     for cycle in _cycles(text, needle=12, reach=MAX_PERIOD_TOKENS):
         length = cycle.end - cycle.start
-        at_end = cycle.end >= len(text) - 2 and length >= TAIL_TOKENS
+        at_end = cycle.end >= len(text) - 1 and length >= TAIL_TOKENS
         if at_end or (cycle.repeats >= INNER_REPEATS and length >= INNER_TOKENS):
             return f"cycle: {cycle.period} tokens {cycle.repeats} times from token {cycle.start}"
     return _dominant(ids)
@@ -174,12 +177,16 @@ def _text_cycle(text: str) -> str | None:
 
 def _few_words(text: str) -> str | None:
     """A stretch of WORDS words, hardly anything between them, of MAX_DISTINCT_WORDS different ones at most."""
-    words = list(_WORD.finditer(text))
-    for first in range(0, len(words) - WORDS + 1, WORDS // 4):
-        stretch = words[first : first + WORDS]
-        distinct = {word.group(0).lower() for word in stretch}
-        span = text[stretch[0].start() : stretch[-1].end()]
-        letters = sum(len(word.group(0)) for word in stretch)
-        if len(distinct) <= MAX_DISTINCT_WORDS and letters + WORDS >= 0.9 * len(span):
-            return f"few words: {len(distinct)} different in {WORDS} words from character {stretch[0].start()}"
+    words = _WORD.findall(text)
+    starts = range(0, len(words) - WORDS + 1, WORDS // 4)
+    poor = [first for first in starts if len(set(words[first : first + WORDS])) <= MAX_DISTINCT_WORDS]
+    if not poor:
+        return None
+    places = [word.span() for word in _WORD.finditer(text)]
+    for first in poor:
+        start, end = places[first][0], places[first + WORDS - 1][1]
+        letters = sum(map(len, words[first : first + WORDS]))
+        if letters + WORDS >= WORDS_SHARE * (end - start):
+            distinct = len(set(words[first : first + WORDS]))
+            return f"few words: {distinct} different in {WORDS} words from character {start}"
     return None

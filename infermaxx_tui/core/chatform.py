@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from infermaxx_tui.core.transcript import Message
 
@@ -128,9 +128,11 @@ def any_of(tokens: Iterable[str]) -> re.Pattern[str]:
     return re.compile("|".join(map(re.escape, listed)) or r"(?!)")
 
 
-def stand_ins(tokens: Iterable[str], value: object) -> dict[str, str]:
+def stand_ins(tokens: Collection[str], value: object) -> dict[str, str]:
     """For each token one private-use character that occurs in no string of the JSON value."""
-    used = {char for text in strings(value) for char in text if not char.isascii()}
+    if not tokens:
+        return {}
+    used = set[str]().union(*strings(value))
     free = (chr(code) for area in _PRIVATE_USE for code in area if chr(code) not in used)
     return dict(zip(tokens, free, strict=False))
 

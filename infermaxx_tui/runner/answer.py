@@ -67,10 +67,17 @@ def _message(message: Message) -> dict[str, object]:
     return out
 
 
+def byte_stream(response: httpx.Response) -> httpx.AsyncByteStream:
+    """The body as it comes from the transport, without httpx's re-chunking in between."""
+    if not isinstance(response.stream, httpx.AsyncByteStream):
+        raise TypeError("an async client gave a response that is not async")
+    return response.stream
+
+
 async def read_refusal(response: httpx.Response) -> Refusal:
     """What a 4xx or 5xx means: shed (429, 503), too long (our prompt), or rejected."""
     body = b""
-    async for chunk in response.aiter_raw():
+    async for chunk in byte_stream(response):
         body += chunk
         if len(body) > _REFUSAL_BYTES:
             break

@@ -19,7 +19,7 @@ from infermaxx_tui.core.reply import Reply
 from infermaxx_tui.core.sse import SseParser
 from infermaxx_tui.core.think import Think
 from infermaxx_tui.core.wire import parse
-from infermaxx_tui.runner.answer import body_of, read_refusal
+from infermaxx_tui.runner.answer import body_of, byte_stream, read_refusal
 from infermaxx_tui.runner.board import LiveStream
 from infermaxx_tui.runner.client import describe
 from infermaxx_tui.runner.context import RunContext
@@ -204,7 +204,7 @@ class _Work:
         """The hot path: every streamed chunk of every stream passes through this loop."""
         mono_us, board, live = self._run.recorder.clock.mono_us, self._run.board, self._live
         feed, add = parser.feed, self.reply.add
-        async for chunk in response.stream:  # type: ignore[union-attr]  # an async client's responses have async streams
+        async for chunk in byte_stream(response):
             now_us = mono_us()
             for payload in feed(chunk):
                 gap_us, tokens = add(parse(payload), now_us)

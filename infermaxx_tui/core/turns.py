@@ -207,7 +207,7 @@ def think_ids(renderer: Renderer) -> tuple[int, int] | None:
 def generation_prefix_opens_think(renderer: Renderer, system: Message | None = None) -> bool:
     """Whether the generation prompt itself ends inside a think block, so that a reply begins with reasoning."""
     pair = think_ids(renderer)
-    return pair is not None and _ends_inside(renderer.render(_head(system), "", True), pair)
+    return pair is not None and _ends_inside(_generation_ids(renderer, system), pair)
 
 
 def closed_think_suffix(renderer: Renderer, system: Message | None = None) -> Ids:
@@ -215,7 +215,7 @@ def closed_think_suffix(renderer: Renderer, system: Message | None = None) -> Id
     pair = think_ids(renderer)
     if pair is None:
         return ()
-    prompt = renderer.render(_head(system), "", True)
+    prompt = _generation_ids(renderer, system)
     if _ends_inside(prompt, pair):
         return _close_open_think(renderer, prompt, pair[1])
     thinks = Message("assistant", "d", reasoning="r")
@@ -241,6 +241,13 @@ def _close_open_think(renderer: Renderer, prompt: Ids, closing: int) -> Ids:
     """Closes a think block that the prompt leaves open, with the blank lines that templates write."""
     gap = renderer.encode("\n") if renderer.decode(prompt).endswith("\n") else ()
     return (*gap, closing, *renderer.encode("\n\n"))
+
+
+def _generation_ids(renderer: Renderer, system: Message | None) -> Ids:
+    """The generation prompt alone; a system prompt that speaks of think tokens is no part of it."""
+    whole = renderer.render(_head(system), "", True)
+    added = added_ids(renderer, whole, renderer.render(_head(system), "", False))
+    return whole if added is None else added
 
 
 def _ends_inside(ids: Ids, pair: tuple[int, int]) -> bool:

@@ -243,6 +243,15 @@ def test_thinking_is_closed_at_once(toy: Toy, opened: bool, suffix: str) -> None
     assert toy.decode(segments.closed_think_suffix(toy)) == suffix
 
 
+def test_think_tokens_in_a_system_prompt_are_not_the_generation_prompt() -> None:
+    class Wordy(Toy):
+        def render(self, messages: tuple[Message, ...], tools: str, add_generation_prompt: bool) -> tuple[int, ...]:
+            return (4, *super().render(messages, tools, add_generation_prompt))
+
+    assert segments.generation_prefix_opens_think(Wordy()) is False
+    assert Toy().decode(segments.closed_think_suffix(Wordy())) == "<think>\n\n</think>\n\n"
+
+
 @pytest.mark.parametrize(
     ("toy", "text"),
     [

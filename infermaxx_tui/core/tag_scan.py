@@ -190,10 +190,11 @@ def nearest(candidate: str, tags: Iterable[str]) -> tuple[str, int] | None:
 
 
 def near_misses(text: str, tags: Collection[str], within: int = 2) -> tuple[tuple[str, str, int], ...]:
-    """Groups of `text` at distance 1 to `within` of one of `tags`: (as found, tag, distance), nearest first.
+    """Groups of `text` at distance 1 to `within` of one of `tags`: (as found, tag, distance).
 
-    As lenient as `find_known`, and it takes groups of seven to nine letters or digits, so a lost, doubled or foreign
-    symbol is seen. `tags` should be one session's own: the cost is groups times tags.
+    Groups of eight symbols first, since a spaced one holds a group of seven too; then the nearest. As lenient as
+    `find_known`, and it takes groups of seven to nine letters or digits, so a lost, doubled or foreign symbol is seen.
+    `tags` should be one session's own: the cost is groups times tags.
     """
     reduced = _reduced(text)
     targets = [(tag, frozenset(tag) - {"-"}) for tag in sorted(tags)]
@@ -205,4 +206,5 @@ def near_misses(text: str, tags: Collection[str], within: int = 2) -> tuple[tupl
             for tag, members in targets:
                 if len(members - kinds) <= within and 0 < (far := distance(symbols, tag)) <= within:
                     found.setdefault((as_tag(symbols), tag), far)
-    return tuple(sorted(((said, tag, far) for (said, tag), far in found.items()), key=lambda miss: miss[2]))
+    misses = ((said, tag, far) for (said, tag), far in found.items())
+    return tuple(sorted(misses, key=lambda miss: (len(miss[0]) != len(miss[1]), miss[2])))

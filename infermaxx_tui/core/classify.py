@@ -227,9 +227,8 @@ def _degenerate(reply: RequestEnded) -> _Early | None:
 
 def _broken(reply: RequestEnded, max_model_len: int | None) -> _Early | None:
     """A stream that did not end as it should, or that brought no text."""
-    silent = not any(t and t.strip() for t in (reply.content, reply.reasoning, reply.tool_args)) and not _withheld(
-        reply
-    )
+    texts = reply.content, reply.reasoning, reply.tool_args
+    silent = not _withheld(reply) and not any(text and text.strip() for text in texts)
     if reply.outcome != "ok" or reply.finish_reason in ("abort", "error"):
         why = reply.outcome if reply.outcome != "ok" else f"finish_reason {reply.finish_reason}"
         return _Early("empty" if silent else "truncated", note=why)
@@ -240,12 +239,9 @@ def _broken(reply: RequestEnded, max_model_len: int | None) -> _Early | None:
 
 def _withheld(reply: RequestEnded) -> bool:
     """Whether the reply had text that its record does not hold."""
-    pairs = (
-        (reply.content, reply.content_chars),
-        (reply.reasoning, reply.reasoning_chars),
-        (reply.tool_args, reply.tool_chars),
-    )
-    return any(text is None and chars > 0 for text, chars in pairs)
+    texts = reply.content, reply.reasoning, reply.tool_args
+    counts = reply.content_chars, reply.reasoning_chars, reply.tool_chars
+    return any(text is None and chars > 0 for text, chars in zip(texts, counts, strict=True))
 
 
 def _is_capped(of: RequestEnded, max_model_len: int | None) -> bool:

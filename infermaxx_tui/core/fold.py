@@ -26,6 +26,10 @@ NOTES_KEPT = 20
 """Remarks for people that are kept, the newest."""
 
 
+def _already_in_the_beats(event: e.GapNoted) -> None:
+    """A single gap is for people who look for it in the log; the beats count it with the others."""
+
+
 class Fold:
     """Everything that a log said so far. Feed it with `add`, look at it with `snapshot`."""
 
@@ -53,28 +57,31 @@ class Fold:
         self._ended: str | None = None
         self._duration_over = False
         self._notes: deque[str] = deque(maxlen=NOTES_KEPT)
-        self._handlers: dict[type[e.Event], Callable[..., None]] = {
-            e.RunStarted: self._run_started,
+        self._plain: dict[type[e.Event], Callable[..., None]] = {
+            e.InstrumentRead: self._gauges.instrument,
+            e.MetricsRead: self._gauges.metrics,
             e.RegimeNoted: self._regime_noted,
-            e.TagIssued: lambda _, event: self._replies.issued(event),
-            e.TagsKnown: lambda _, event: self._replies.known(event),
-            e.SessionStarted: lambda _, event: self._sessions.started(event),
-            e.SessionEnded: lambda _, event: self._sessions.ended(event),
+            e.TagIssued: self._replies.issued,
+            e.TagsKnown: self._replies.known,
+            e.SessionStarted: self._sessions.started,
+            e.SessionEnded: self._sessions.ended,
             e.TagPlanted: self._tag_planted,
-            e.RequestStarted: self._request_started,
             e.TagAsked: self._tag_asked,
+            e.GapNoted: _already_in_the_beats,
+            e.StopAsked: self._stop_asked,
+            e.Noted: self._noted,
+            e.RunEnded: self._run_ended,
+        }
+        """Events of which it does not matter where or when they were logged."""
+        self._placed: dict[type[e.Event], Callable[..., None]] = {
+            e.RunStarted: self._run_started,
+            e.RequestStarted: self._request_started,
             e.FirstToken: self._first_token,
             e.RequestEnded: self._request_ended,
-            e.GapNoted: lambda _, event: None,
             e.Beat: self._beat,
-            e.InstrumentRead: lambda _, event: self._gauges.instrument(event),
-            e.MetricsRead: lambda _, event: self._gauges.metrics(event),
-            e.CountsReconciled: lambda record, event: self._gauges.reconciled((record.part, record.seq), event),
+            e.CountsReconciled: self._reconciled,
             e.ServerLost: self._server_lost,
-            e.StopAsked: self._stop_asked,
             e.EvidenceLost: self._lost_evidence,
-            e.Noted: lambda _, event: self._notes.append(event.text),
-            e.RunEnded: self._run_ended,
         }
 
     def add(self, record: Record | Unknown) -> None:
@@ -82,11 +89,14 @@ class Fold:
         if isinstance(record, Unknown):
             self._lines.unknown(record)
             return
-        event = record.event
-        if type(event) is e.RunStarted and event.segment > self._segment:
-            self._lines.segment_begins()
         self._lines.record(record)
-        self._handlers[type(event)](record, event)
+        event = record.event
+        kind = type(event)
+        plain = self._plain.get(kind)
+        if plain is not None:
+            plain(event)
+        else:
+            self._placed[kind](record, event)
 
     def _run_started(self, record: Record, event: e.RunStarted) -> None:
         if self._meta is None:
@@ -109,17 +119,18 @@ class Fold:
             self._segment = self._replies.segment = event.segment
         elif event.segment > self._segment:
             self._segment = self._replies.segment = event.segment
+            self._lines.segment_began()
             self._streams.restarted()
             self._deliveries.segment_began()
             self._stop_by = self._ended = None
             self._duration_over = False
 
-    def _regime_noted(self, record: Record, event: e.RegimeNoted) -> None:
+    def _regime_noted(self, event: e.RegimeNoted) -> None:
         self._regime = event.regime
         self._replies.max_model_len = event.regime.max_model_len
         self._replies.replies_stay = event.regime.replies_mode != "recorded"
 
-    def _tag_planted(self, record: Record, event: e.TagPlanted) -> None:
+    def _tag_planted(self, event: e.TagPlanted) -> None:
         self._streams.planted(event.session)
         self._replies.planted(event)
         self._sessions.of(event.session).planted += 1
@@ -129,7 +140,7 @@ class Fold:
         if event.kind == "turn":
             self._sessions.of(event.session).turn = event.turn
 
-    def _tag_asked(self, record: Record, event: e.TagAsked) -> None:
+    def _tag_asked(self, event: e.TagAsked) -> None:
         self._streams.asked(event)
         if event.kind == "recall":
             self._asked += 1
@@ -173,11 +184,17 @@ class Fold:
         self._sessions.beat(event, record.mono_us)
         self._gauges.beat(event)
 
+    def _reconciled(self, record: Record, event: e.CountsReconciled) -> None:
+        self._gauges.reconciled((record.part, record.seq), event)
+
+    def _noted(self, event: e.Noted) -> None:
+        self._notes.append(event.text)
+
     def _server_lost(self, record: Record, event: e.ServerLost) -> None:
         if self._availability.lost((record.part, record.seq), event):
             self._deliveries.server_lost(record.mono_us)
 
-    def _stop_asked(self, record: Record, event: e.StopAsked) -> None:
+    def _stop_asked(self, event: e.StopAsked) -> None:
         self._stop_by = event.by
         self._duration_over = self._duration_over or event.by == "duration"
 
@@ -185,7 +202,7 @@ class Fold:
         at = (record.part, record.seq)
         self._evidence_lost.add(Finding(at=at, session=None, turn=None, req=None, what=event.detail))
 
-    def _run_ended(self, record: Record, event: e.RunEnded) -> None:
+    def _run_ended(self, event: e.RunEnded) -> None:
         self._ended = event.reason
         self._duration_over = self._duration_over or event.reason == "duration"
 
@@ -229,7 +246,7 @@ class Fold:
             generated_tokens=self._generated_tokens,
             prompt_tokens=self._prompt_tokens,
             cached_tokens=self._cached_tokens,
-            tokens_per_s=sessions.rate,
+            tokens_per_s=sum(rates.values()) if (rates := sessions.rates()) else None,
             metrics_first=gauges.metrics_first,
             metrics_last=gauges.metrics_last,
             metrics_errors=gauges.metrics_errors,

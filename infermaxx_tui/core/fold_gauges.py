@@ -16,9 +16,7 @@ CLUMP_MS_PER_TOKEN = 0.05
 
 
 def _larger(a: float | None, b: float | None) -> float | None:
-    if a is None or b is None:
-        return b if a is None else a
-    return a if a >= b else b
+    return a if b is None or (a is not None and a >= b) else b
 
 
 def distribution(histogram: LogHistogram) -> Distribution:

@@ -16,6 +16,7 @@ class Lines:
         """Whether the newest line is damaged; if another one follows, it was not a torn tail but a damaged line."""
         self.last_wall_ms: int | None = None
         self.last_us = 0
+        self._before_us = 0
         self._first_us: int | None = None
         self._elapsed_before_us = 0
         self._part = -1
@@ -46,6 +47,7 @@ class Lines:
         """A line that was read."""
         self.events += 1
         self.last_wall_ms = record.wall_ms
+        self._before_us = self.last_us
         self.last_us = record.mono_us
         if record.part == self._part and record.seq == self._next:
             self._next += 1
@@ -57,10 +59,11 @@ class Lines:
         if self._first_us is None:
             self._first_us = record.mono_us
 
-    def segment_begins(self) -> None:
-        """The monotonic clock may start again with the next line."""
-        self._elapsed_before_us = self.elapsed_us
-        self._first_us = None
+    def segment_began(self) -> None:
+        """The monotonic clock may have started again with the newest line."""
+        if self._first_us is not None:
+            self._elapsed_before_us += max(self._before_us - self._first_us, 0)
+        self._first_us = self.last_us
 
     def _other_number(self, record: Record) -> None:
         """The first line of a part, a part that goes on, or a gap."""

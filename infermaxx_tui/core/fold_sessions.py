@@ -13,7 +13,6 @@ class _Session:
 
     __slots__ = (
         "asked",
-        "beat",
         "cached_share",
         "capped",
         "depth",
@@ -22,7 +21,6 @@ class _Session:
         "lost",
         "planned",
         "planted",
-        "rate",
         "recalled",
         "tokens",
         "ttft_ms",
@@ -36,8 +34,6 @@ class _Session:
         self.turn = 0
         self.depth = 0
         self.tokens = 0
-        self.rate = 0.0
-        self.beat = -1
         self.ttft_ms: float | None = None
         self.cached_share: float | None = None
         self.planted = 0
@@ -54,9 +50,8 @@ class Sessions:
 
     def __init__(self) -> None:
         self._all: dict[int, _Session] = {}
-        self._beats = 0
+        self._newest_beat: Beat | None = None
         self._abandoned_asks = 0
-        self.rate: float | None = None
         self.depth_reached = 0
 
     def of(self, session: int) -> _Session:
@@ -82,23 +77,23 @@ class Sessions:
 
     def beat(self, event: Beat, mono_us: int) -> None:
         """Tokens and depth of all streams in one window."""
-        self._beats += 1
-        total = 0
+        self._newest_beat = event
         sessions = self._all
-        per_s = 1000.0 / event.window_ms if event.window_ms > 0 else 0.0
         for number, tokens, depth in zip(event.sessions, event.tokens, event.depths, strict=False):
             session = sessions.get(number) or self.of(number)
             session.depth = depth
-            session.beat = self._beats
-            session.rate = tokens * per_s
             if tokens:
                 session.tokens += tokens
                 session.last_us = mono_us
-                total += tokens
-        deepest = max(event.depths, default=0)
-        if deepest > self.depth_reached:
-            self.depth_reached = deepest
-        self.rate = total * per_s if per_s else None
+            if depth > self.depth_reached:
+                self.depth_reached = depth
+
+    def rates(self) -> dict[int, float]:
+        """Tokens per second in the newest beat, by conversation; empty before the first one."""
+        beat = self._newest_beat
+        if beat is None or beat.window_ms <= 0:
+            return {}
+        return {n: tokens * 1000.0 / beat.window_ms for n, tokens in zip(beat.sessions, beat.tokens, strict=False)}
 
     def replied(self, event: RequestEnded) -> None:
         """What a request says about its conversation."""
@@ -141,9 +136,15 @@ class Sessions:
             since[request.session] = min(request.since_us, since.get(request.session, request.since_us))
             if request.first_at is not None:
                 decoding.add(request.session)
-        return tuple(self._state(number, since.get(number), number in decoding, now_us) for number in sorted(self._all))
+        rates = self.rates()
+        return tuple(
+            self._state(number, since.get(number), number in decoding, now_us, rates.get(number))
+            for number in sorted(self._all)
+        )
 
-    def _state(self, number: int, since_us: int | None, decoding: bool, now_us: int) -> SessionState:
+    def _state(
+        self, number: int, since_us: int | None, decoding: bool, now_us: int, rate: float | None
+    ) -> SessionState:
         session = self._all[number]
         phase: Phase = "ended" if session.ended else "decoding" if decoding else "prefill"
         if since_us is None and not session.ended:
@@ -155,7 +156,7 @@ class Sessions:
             turn=session.turn,
             depth_tokens=session.depth,
             tokens=session.tokens,
-            tokens_per_s=session.rate if session.beat == self._beats else None,
+            tokens_per_s=rate,
             ttft_ms=session.ttft_ms,
             cached_share=session.cached_share,
             planned_recalls=session.planned,

@@ -19,7 +19,8 @@ def verdict_lines(verdict: Verdict, width: int = 100) -> tuple[str, ...]:
     width = max(width, MIN_WIDTH)
     marks = [mark for mark, on in (("simulated", verdict.simulated), ("post hoc", verdict.post_hoc)) if on]
     head = verdict.verdict + (f" ({', '.join(marks)})" if marks else "")
-    lines = [one_line(f"{head}  {verdict.scenario or 'unknown scenario'}  {verdict.run or ''}", width)]
+    names = (one_line(name, width) for name in (verdict.scenario or "unknown scenario", verdict.run or "") if name)
+    lines = ["  ".join([head, *names])[:width].rstrip()]
     for check in verdict.checks:
         lines += _check_lines(check, width)
     lines += _wrapped(verdict.scope, width, "")

@@ -149,6 +149,9 @@ def _reached(state: RunState) -> RegimeReached:
     if meta is not None and regime.concurrency_requested is None:
         noted["concurrency_requested"] = meta.at_once
         missing.pop("concurrency_requested", None)
+    for name, value in noted.items():
+        if value is None:
+            missing.setdefault(name, "not noted")
     noted["missing"] = dict(sorted(missing.items()))
     return RegimeReached(
         **noted,

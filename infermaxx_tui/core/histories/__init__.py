@@ -5,15 +5,29 @@ A history is a list of events, so that one of them can be changed, taken out or 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 from infermaxx_tui.core import events as e
 from infermaxx_tui.core.histories.shape import ASK_AT, Ask, Reply, Shape
 from infermaxx_tui.core.histories.writer import STEP_US, Writer, records, state_of
 
-__all__ = ["ASK_AT", "STEP_US", "Ask", "Reply", "Shape", "fluent", "history", "honest", "records", "state_of"]
+__all__ = [
+    "ASK_AT",
+    "STEP_US",
+    "Ask",
+    "Reply",
+    "Shape",
+    "changed",
+    "fluent",
+    "history",
+    "honest",
+    "records",
+    "state_of",
+]
 
 DEFAULT = Shape()
+Kind = TypeVar("Kind", bound=e.AnyEvent)
 
 
 def honest(ask: Ask) -> Reply:
@@ -42,3 +56,11 @@ def history(
         writer.ask_again()
     writer.finish()
     return writer.events
+
+
+def changed(
+    events: Iterable[e.AnyEvent], kind: type[Kind], change: Callable[[Kind], e.AnyEvent | None]
+) -> list[e.AnyEvent]:
+    """The history with every event of this kind as `change` makes it; None takes it out."""
+    made = (change(event) if isinstance(event, kind) else event for event in events)
+    return [event for event in made if event is not None]

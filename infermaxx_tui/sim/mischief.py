@@ -24,6 +24,8 @@ _EARLY_CAP = 8
 """The server's own cap on a reply that is no recall."""
 _ECHO_CHARS = 240
 _SICK_SHARE = 0.4
+_HUGE_SHARE = 0.2
+"""Smaller, since each costs its client megabytes."""
 _SICK_TURN_SHARE = 0.25
 _THINKING = "Wait, let me go over that once more.\n"
 
@@ -209,7 +211,8 @@ class Mischief:
         if "suffix-cut" in faults and scene.label is not None:
             return self._cut_suffix(scene, spoken)
         present = sorted(faults & DELIVERY - {"html-200"})
-        if present and self._count("delivery", _SICK_SHARE):
+        share = _HUGE_SHARE if "huge-event" in present else _SICK_SHARE
+        if present and self._count("delivery", share):
             return self._undelivered(present, spoken, script, scene.max_tokens)
         return script
 

@@ -218,11 +218,8 @@ def _degenerate(reply: RequestEnded) -> _Early | None:
         return _Early("degenerate", note=reply.degenerate)
     if reply.finish_reason == "repetition":
         return _Early("degenerate", note="the server stopped it for repetition")
-    for channel in (reply.content, reply.reasoning, reply.tool_args):
-        rule = degeneration.find_text(channel) if channel else None
-        if rule is not None:
-            return _Early("degenerate", note=rule)
-    return None
+    rule = degeneration.find_reply((reply.content, reply.reasoning, reply.tool_args), reply.anomalies)
+    return None if rule is None else _Early("degenerate", note=rule)
 
 
 def _broken(reply: RequestEnded, max_model_len: int | None) -> _Early | None:

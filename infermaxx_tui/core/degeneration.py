@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 MIN_REPEATS: Final = 6
@@ -83,6 +83,16 @@ def find_text(text: str) -> str | None:
     only. Time is linear in the length of the text.
     """
     return _specials(text) or _runs(text) or _text_cycle(text) or _few_words(text)
+
+
+def find_reply(texts: Iterable[str | None], anomalies: Collection[str], ids: Sequence[int] = ()) -> str | None:
+    """The rule that a whole reply breaks, in its ids or in the text of any channel; None for a healthy reply.
+
+    Replacement characters that stand for damaged bytes (`bad_utf8`, `lone_surrogate`) are the wire's, not the model's.
+    """
+    damaged = "bad_utf8" in anomalies or "lone_surrogate" in anomalies
+    found = (find_text(text.replace("\ufffd", "") if damaged else text) for text in texts if text)
+    return find(ids) or next((rule for rule in found if rule is not None), None)
 
 
 def _cycles(text: str, needle: int, reach: int) -> Iterator[_Cycle]:

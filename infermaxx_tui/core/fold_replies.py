@@ -17,6 +17,7 @@ from infermaxx_tui.core.events import Hit, RequestEnded, RequestKind, TagAsked, 
 from infermaxx_tui.core.evidence import Leak, Reask, Recall, Ref
 from infermaxx_tui.core.fold_delivery import Tally, capped, finding, said
 from infermaxx_tui.core.fold_streams import Open, Streams
+from infermaxx_tui.core.reply import BUFFERED_US
 from infermaxx_tui.core.state import Degenerate
 from infermaxx_tui.core.wording import recall_question
 
@@ -122,7 +123,7 @@ class Replies:
         registry, in_prompt = self._builder.registry, frozenset(self._in_prompt.get(session, ()))
         if not ask.tag:
             absent = classify.classify_absent(session, event, registry, question, self.max_model_len, in_prompt)
-            self.absents.append(self._recall(at, event, ask, opened, absent))
+            self._put(self.absents, self._recall(at, event, ask, opened, absent), ask)
             return absent.cls, None
         reply = classify.classify(ask.tag, session, event, registry, question, self.max_model_len, in_prompt)
         if event.kind in ("reask_alone", "reask_load"):
@@ -130,11 +131,20 @@ class Replies:
             return reply.cls, None
         recall = self._recall(at, event, ask, opened, reply)
         if event.kind == "tail":
-            self.tails.append(recall)
+            self._put(self.tails, recall, ask)
             return reply.cls, None
-        self._place[self.segment, event.req] = len(self.recalls)
-        self.recalls.append(recall)
+        self._put(self.recalls, recall, ask)
         return reply.cls, recall
+
+    def _put(self, answers: list[Recall], recall: Recall, ask: TagAsked) -> None:
+        """Adds an answer. A question that was sent again because the server shed it is one question: the last counts."""
+        place = None if ask.again_of is None else self._place.get((self.segment, ask.again_of))
+        if place is None:
+            place = len(answers)
+            answers.append(recall)
+        else:
+            answers[place] = recall
+        self._place[self.segment, recall.req] = place
 
     def _recall(
         self, at: Ref, event: RequestEnded, ask: TagAsked, opened: Open | None, reply: Classified | ClassifiedAbsent
@@ -164,7 +174,7 @@ class Replies:
             finish_reason=event.finish_reason,
             max_tokens=event.max_tokens,
             completion_tokens=event.completion_tokens,
-            overlapped=opened is not None and self._streams.overlapped(opened),
+            overlapped=opened is not None and self._streams.overlapped(opened, _clumped(event)),
             foreign_present=opened is not None and opened.foreign_present,
         )
 
@@ -217,11 +227,17 @@ class Replies:
         )
 
 
+def _clumped(event: RequestEnded) -> bool:
+    """Whether all tokens of a reply came at one moment, as through a proxy that holds the stream back."""
+    tokens = event.ids_received or event.completion_tokens or 0
+    return tokens > 1 and event.decode_ms is not None and event.decode_ms * 1000 < BUFFERED_US
+
+
 def _degenerate(event: RequestEnded, cls: AnyClass) -> str | None:
     """The rule that a reply to a question broke. An echo of the prompt is not degenerate, whatever the prompt holds."""
     if cls == "prompt_echo":
         return None
     if event.degenerate is not None or cls not in ("degenerate", "leaked", "stale"):
         return event.degenerate
-    rules = (degeneration.find_text(text) for text in (event.content, event.reasoning, event.tool_args) if text)
-    return next((rule for rule in rules if rule is not None), "degenerate" if cls == "degenerate" else None)
+    rule = degeneration.find_reply((event.content, event.reasoning, event.tool_args), event.anomalies)
+    return rule or ("degenerate" if cls == "degenerate" else None)

@@ -7,6 +7,9 @@ from infermaxx_tui.core.evidence import Recall
 from infermaxx_tui.core.fold_streams import Open
 from infermaxx_tui.core.state import Phase, SessionState
 
+RATE_WINDOW_MS = 500.0
+"""A beat shorter than this gives no rate: the last one of a run may be of any length."""
+
 
 class _Session:
     """One conversation. `last_us` is when its newest token came."""
@@ -89,9 +92,9 @@ class Sessions:
                 self.depth_reached = depth
 
     def rates(self) -> dict[int, float]:
-        """Tokens per second in the newest beat, by conversation; empty before the first one."""
+        """Tokens per second in the newest beat, by conversation; empty before the first one, and where it is too short."""
         beat = self._newest_beat
-        if beat is None or beat.window_ms <= 0:
+        if beat is None or beat.window_ms < RATE_WINDOW_MS:
             return {}
         return {n: tokens * 1000.0 / beat.window_ms for n, tokens in zip(beat.sessions, beat.tokens, strict=False)}
 

@@ -12,7 +12,7 @@ from infermaxx_tui.core.events import RequestStarted, TagAsked
 class Open:
     """A request that has not ended."""
 
-    __slots__ = ("ask", "first_at", "foreign_present", "session", "since_us")
+    __slots__ = ("ask", "beside_other", "first_at", "foreign_present", "session", "since_us")
 
     def __init__(self, session: int, since_us: int) -> None:
         self.session = session
@@ -21,6 +21,8 @@ class Open:
         self.first_at: int | None = None
         """Place of the first token in the order of first tokens and ends; None before it."""
         self.foreign_present = False
+        self.beside_other = False
+        """Another session's request was open at the same time."""
 
 
 class Streams:
@@ -61,6 +63,9 @@ class Streams:
         opened = Open(session, mono_us)
         if self._asks:
             opened.ask = self._asks.pop(event.req, None)
+        for other in self.open.values():
+            if other.session != session:
+                other.beside_other = opened.beside_other = True
         self.open[event.req] = opened
         if session in self._planting:
             self._planting.discard(session)
@@ -102,10 +107,16 @@ class Streams:
         self._newest_end = (self._order, session)
         return opened
 
-    def overlapped(self, ended: Open) -> bool:
-        """Whether another session was decoding at some moment from this stream's first token to its end, just now."""
+    def overlapped(self, ended: Open, clumped: bool) -> bool:
+        """Whether another session was decoding at some moment from this stream's first token to its end, just now.
+
+        A reply that came in one clump hides when it was decoded: some time while it was open, so that another
+        session's open request counts.
+        """
         if ended.first_at is None:
             return False
+        if clumped and ended.beside_other:
+            return True
         if self.decoding > self._decoding_of.get(ended.session, 0):
             return True
         order, session = self._newest_end

@@ -48,12 +48,13 @@ _SHAPED: Final = re.compile(
 
 @lru_cache(maxsize=8192)
 def _kind_of(codepoint: int) -> str:
-    """What a character of a normalised text becomes; empty for one that takes no room on a screen."""
+    """What a character of a normalised text becomes; empty for one that takes no room on a screen, and for one that
+    stands for damaged bytes."""
     char = chr(codepoint)
     if char.isascii() and char.isalnum():
         return char.upper()
     category = unicodedata.category(char)
-    if category in ("Cf", "Mn", "Me"):
+    if category in ("Cf", "Mn", "Me") or char == "\ufffd":
         return ""
     if category == "Pd" or char in _DASHES:
         return "-"

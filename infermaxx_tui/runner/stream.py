@@ -12,7 +12,7 @@ import orjson
 
 from infermaxx_tui.core import segments
 from infermaxx_tui.core.canary import find_known
-from infermaxx_tui.core.degeneration import find, find_text
+from infermaxx_tui.core.degeneration import find_reply
 from infermaxx_tui.core.events import FirstToken, GapNoted, Outcome, RequestEnded, RequestKind, RequestStarted
 from infermaxx_tui.core.events import ServerLost, TagAsked
 from infermaxx_tui.core.reply import Reply
@@ -280,7 +280,7 @@ class _Work:
             content=content if keep else None,
             reasoning=reasoning if keep else None,
             tool_args=tools if keep else None,
-            degenerate=find(reply.ids) or find_text(content) or find_text(reasoning),
+            degenerate=find_reply((content, reasoning), reply.anomalies, reply.ids),
             hits=hits,
             anomalies=tuple(sorted(reply.anomalies)),
             server_id=reply.server_id,

@@ -73,7 +73,7 @@ def test_a_clump_alone_is_alone() -> None:
 
 
 def test_damaged_bytes_are_no_babble_and_hide_no_tag() -> None:
-    text = "The\ufffd lot tag is T9U\ufffdJ-AY7D\ufffd. So\ufffd be it."
+    text = "The\ufffd lot\ufffd tag\ufffd is\ufffd T9U\ufffdJ-AY7D\ufffd. So\ufffd be\ufffd it\ufffd."
     assert find_reply((text,), ("bad_utf8",)) is None
     assert find_reply((text,), ()) is not None
     assert find_known(text, ("T9UJ-AY7D",)) == ("T9UJ-AY7D",)

@@ -144,7 +144,8 @@ class Fold:
         self._streams.asked(event)
         if event.kind == "recall":
             self._asked += 1
-            self._sessions.of(event.session).asked += 1
+            if event.again_of is None:
+                self._sessions.of(event.session).asked += 1
 
     def _first_token(self, record: Record, event: e.FirstToken) -> None:
         self._streams.first_token(event.req)
@@ -178,7 +179,7 @@ class Fold:
             self._sessions.recalled(recall)
         elif event.kind == "recall" and event.outcome == "cancelled" and opened is not None and opened.ask is not None:
             self._asked -= 1
-            self._sessions.of(event.session).asked -= 1
+            self._sessions.of(event.session).asked -= opened.ask.again_of is None
 
     def _beat(self, record: Record, event: e.Beat) -> None:
         self._sessions.beat(event, record.mono_us)

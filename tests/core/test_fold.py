@@ -332,6 +332,25 @@ def test_a_scrape_that_failed_is_no_reading() -> None:
     assert state.metrics_last.running == 4.0
 
 
+def test_a_question_that_was_shed_and_sent_again_was_asked_once() -> None:
+    """Else a conversation that the duration ends seems to owe less, or to be owed less, than it does."""
+    events = history()
+    first = next(x for x in events if isinstance(x, e.TagAsked) and x.session == 0)
+    place = next(i for i, x in enumerate(events) if isinstance(x, e.RequestEnded) and x.req == first.req)
+    ended = events[place]
+    assert isinstance(ended, e.RequestEnded)
+    again: list[e.AnyEvent] = [
+        msgspec.structs.replace(ended, outcome="shed", status=503, content=None, content_chars=0),
+        msgspec.structs.replace(first, req=9000, again_of=first.req),
+        e.RequestStarted(req=9000, session=0, turn=ended.turn, kind="recall", prompt_tokens=1, max_tokens=200),
+        msgspec.structs.replace(ended, req=9000),
+    ]
+    state = state_of([*events[:place], *again, *events[place + 1 :]])
+    assert len(state.recalls) == 24
+    assert (state.sessions[0].asked, state.asked_unanswered) == (6, 0)
+    assert (state.sessions[0].recalled, state.planned.recalls) == (6, 24)
+
+
 # Asking again
 
 

@@ -93,7 +93,7 @@ def test_alone_it_recalls_and_under_load_it_misses_again() -> None:
 def test_alone_it_misses_too() -> None:
     got = check(forgets_for_good(2))
     assert (got.outcome, got.cause, len(got.evidence)) == ("fail", "alone_too", 2)
-    assert "concurrency is cleared" in (got.advice or "")
+    assert (got.advice or "").startswith("2 of 24 recalls lost, limits.max_lost=0; alone it misses too")
 
 
 def test_one_recall_of_two_alone_is_enough_to_clear_the_model() -> None:
@@ -109,6 +109,25 @@ def test_a_miss_that_does_not_repeat_is_listed_and_counted_in_the_bound() -> Non
     assert got.bound95_sessions == bound95(1, 4)
     assert got.evidence[0].what == "forgotten, not repeated"
     assert "counted in the bound" in (got.advice or "")
+
+
+def test_misses_that_do_not_repeat_are_no_pass_when_there_are_many() -> None:
+    """If asking again never brings the misses back, it does not show that they were chance."""
+    assert check(forgets("recall", last=2)).outcome == "pass"
+    got = check(forgets("recall", last=3))
+    assert (got.outcome, len(got.evidence)) == ("not_evaluable", 3)
+    assert "3 of 24 missed once" in (got.advice or "")
+    assert check(forgets("recall", last=3), limits=Limits(max_excluded=0.125)).outcome == "pass"
+
+
+def test_a_pass_with_misses_says_how_many_of_which_sort() -> None:
+    def answer(ask: Ask) -> Reply:
+        lost = {"recall": 3, "reask_alone": 2}.get(ask.kind, 0)
+        return Reply(content="I do not remember that one.") if ask.number < lost else honest(ask)
+
+    got = check(answer, limits=Limits(max_lost=1))
+    assert got.outcome == "pass"
+    assert (got.advice or "").startswith("1 lost, allowed by limits.max_lost; 2 missed once")
 
 
 def test_both_causes_together_are_called_under_load() -> None:

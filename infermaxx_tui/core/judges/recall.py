@@ -37,13 +37,21 @@ class Counted(msgspec.Struct, frozen=True):
 def count(state: RunState) -> Counted:
     """Complete recall replies, and all that was planned and left out, by reason; the parts add up to the plan."""
     complete = tuple(recall for recall in state.recalls if recall.complete)
-    excluded = Counter[str](recall.cls for recall in state.recalls if not recall.complete)
+    excluded = Counter(_reason(recall) for recall in state.recalls if not recall.complete)
     went_out = len(state.recalls) + state.asked_unanswered
     if state.asked_unanswered:
         excluded["unanswered"] = state.asked_unanswered
     if state.planned.recalls > went_out:
         excluded["not_asked"] = state.planned.recalls - went_out
     return Counted(complete, dict(sorted(excluded.items())), max(state.planned.recalls, went_out))
+
+
+def _reason(recall: Recall) -> str:
+    """Why a reply does not count: its class, or the outcome of a request that brought no reply at all."""
+    return recall.outcome if recall.cls == "empty" and recall.outcome in _NO_REPLY else recall.cls
+
+
+_NO_REPLY = ("shed", "too_long", "rejected", "refused_connection", "stalled", "timeout")
 
 
 def weigh(recall: Recall) -> Miss:
@@ -60,7 +68,10 @@ def weigh(recall: Recall) -> Miss:
 
 
 def judge(state: RunState, limits: Limits) -> Check:
-    """Fails on more than `max_lost` confirmed misses; cannot say below `min_recalls` or above `max_excluded`."""
+    """Fails on more than `max_lost` confirmed misses; cannot say below `min_recalls` or above `max_excluded`.
+
+    So many misses that do not repeat that they exceed `max_excluded` are no pass either.
+    """
     counted = count(state)
     misses = tuple(weigh(recall) for recall in counted.complete if recall.miss)
     confirmed = [miss for miss in misses if miss.standing == "confirmed"]
@@ -97,6 +108,12 @@ def _blind(counted: Counted, misses: tuple[Miss, ...], limits: Limits) -> list[s
         reasons.append(
             f"{excluded} of {planned} left out ({by_reason(counted.excluded)}),"
             f" more than limits.max_excluded={limits.max_excluded:g}"
+        )
+    listed = sum(miss.standing == "listed" for miss in misses)
+    if listed > limits.max_excluded * n:
+        reasons.append(
+            f"{listed} of {n} missed once and recalled when asked again, more than"
+            f" limits.max_excluded={limits.max_excluded:g}: asking again does not bring back what made them miss"
         )
     unresolved = sum(miss.standing == "open" for miss in misses)
     if unresolved:

@@ -2,54 +2,73 @@
 
 from __future__ import annotations
 
-import signal
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from types import FrameType
+from collections.abc import Callable
 from typing import TextIO
 
 from infermaxx_tui.core.fold import Fold
 from infermaxx_tui.core.rows import status_line
-from infermaxx_tui.launch import signal_runner
+from infermaxx_tui.core.verdict import Verdict
 from infermaxx_tui.log import Follower, parts
-from infermaxx_tui.rundir import RunError, RunFolder
-from infermaxx_tui.verdicts import Verdict, load_or_judge
+from infermaxx_tui.rundir import RunFolder
+from infermaxx_tui.verdicts import load_or_judge
 
 _POLL_S = 0.1
 _TTY_PERIOD_S = 1.0
-_LINES_PERIOD_S = 30.0
-_VERDICT_WAIT_S = 15.0
-_WIDTH = 118
+_SECOND_LINE_S = 5.0
+LINES_PERIOD_S = 30.0
+"""Seconds between two status lines where they cannot be rewritten."""
 
 
-def follow(run: RunFolder, out: TextIO, tty: bool) -> Verdict:
-    """The run's verdict, once nobody writes it any more. Status goes to `out`: one line rewritten on a terminal,
-    else a line every 30 s. The first Ctrl-C or SIGTERM asks the runner to end cleanly, the second at once."""
-    log = _Log(run)
-    period_s = _TTY_PERIOD_S if tty else _LINES_PERIOD_S
-    due = 0.0
-    with _forwarding(run):
-        while run.alive():
-            log.read()
-            if time.monotonic() >= due:
-                _show(log.fold, out, tty)
-                due = time.monotonic() + period_s
-            time.sleep(_POLL_S)
+class StatusLine:
+    """Where the status goes: one line rewritten on a terminal, else a line at the start, one after 5 s, then one every
+    30 s, and one at the end. A place that takes no more text is left alone; the run does not depend on it."""
+
+    def __init__(self, out: TextIO, tty: bool, width: Callable[[], int], plain: Callable[[str], str] = str) -> None:
+        self._out: TextIO | None = out
+        self._tty = tty
+        self._width = width
+        self._plain = plain
+        self._began_s: float | None = None
+        self._due_s = 0.0
+
+    def due(self, now_s: float) -> bool:
+        """Whether a line is to be shown at this monotonic time; the next one is then planned."""
+        if self._began_s is None:
+            self._began_s = now_s
+            self._due_s = now_s + (_TTY_PERIOD_S if self._tty else _SECOND_LINE_S)
+            return True
+        if now_s < self._due_s:
+            return False
+        self._due_s = now_s + (_TTY_PERIOD_S if self._tty else LINES_PERIOD_S)
+        return True
+
+    def show(self, fold: Fold, last: bool = False) -> None:
+        """Shows how the run stands."""
+        if self._out is None:
+            return
+        line = self._plain(status_line(fold.snapshot(), self._width()))
+        try:
+            self._out.write(f"\r\x1b[2K{line}" + ("\n" if last else "") if self._tty else f"{line}\n")
+            self._out.flush()
+        except OSError:
+            self._out = None
+
+
+def follow(run: RunFolder, status: StatusLine) -> Verdict:
+    """The run's verdict, once nobody writes it any more. Raises RunError if there is no log."""
+    log = LogReader(run)
+    while run.alive():
+        log.read()
+        if status.due(time.monotonic()):
+            status.show(log.fold)
+        time.sleep(_POLL_S)
     log.read()
-    _show(log.fold, out, tty)
-    if tty:
-        out.write("\n")
+    status.show(log.fold, last=True)
     return load_or_judge(run)
 
 
-def _show(fold: Fold, out: TextIO, tty: bool) -> None:
-    line = status_line(fold.snapshot(), _WIDTH)
-    out.write(f"\r\x1b[2K{line}" if tty else f"{line}\n")
-    out.flush()
-
-
-class _Log:
+class LogReader:
     """All parts of one log, read as far as they are written."""
 
     def __init__(self, run: RunFolder) -> None:
@@ -63,21 +82,3 @@ class _Log:
             follower = self._followers.setdefault(path.name, Follower(path))
             for record in follower.read():
                 self.fold.add(record)
-
-
-@contextmanager
-def _forwarding(run: RunFolder) -> Iterator[None]:
-    """While the block lasts, a wish to stop this process goes to the runner instead."""
-
-    def forward(number: int, frame: FrameType | None) -> None:
-        try:
-            signal_runner(run, signal.Signals(number))
-        except RunError:
-            return
-
-    before = {number: signal.signal(number, forward) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -6,8 +6,10 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Literal
 
 import msgspec
@@ -35,10 +37,46 @@ class StartError(Exception):
         self.trace = trace
 
 
-def start_runner(wish: bytes, narrate: Callable[[str], None]) -> RunFolder:
-    """Starts a runner detached from this terminal and returns once its run folder stands.
+class Interrupted(Exception):
+    """Somebody asked twice: the command is to end at once, without a verdict."""
 
-    `wish` is JSON of prepare.Wish; remarks go to `narrate`. Raises StartError.
+
+class Relay:
+    """Ctrl-C and SIGTERM of this process, handed on to a runner: first for a clean end, then for one at once."""
+
+    def __init__(self) -> None:
+        self.pid: int | None = None
+        """The runner, as soon as there is one."""
+        self._asked = False
+
+    def hand_on(self, number: int, frame: FrameType | None) -> None:
+        """The signal handler. Raises Interrupted the second time, and when there is no runner to ask."""
+        if self.pid is not None:
+            try:
+                os.kill(self.pid, number)
+            except ProcessLookupError:
+                self.pid = None
+        if self._asked or self.pid is None:
+            raise Interrupted
+        self._asked = True
+
+
+@contextmanager
+def relayed() -> Iterator[Relay]:
+    """While the block lasts, a wish to stop this process goes to the runner instead."""
+    relay = Relay()
+    before = {number: signal.signal(number, relay.hand_on) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield relay
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def start_runner(wish: bytes, narrate: Callable[[str], None], relay: Relay) -> RunFolder:
+    """Starts a runner detached from this terminal and returns once its log stands.
+
+    `wish` is JSON of wish.Wish; remarks go to `narrate`. Raises StartError.
     """
     process = subprocess.Popen(
         [sys.executable, "-m", "infermaxx_tui", "_runner"],
@@ -46,29 +84,26 @@ def start_runner(wish: bytes, narrate: Callable[[str], None]) -> RunFolder:
         stdout=subprocess.PIPE,
         start_new_session=True,
     )
+    relay.pid = process.pid
     if process.stdin is None or process.stdout is None:
         raise StartError("the runner has no pipes", ExitCode.INTERNAL)
-    try:
-        process.stdin.write(wish)
-        process.stdin.close()
-        for line in process.stdout:
-            said = msgspec.json.decode(line, type=Said)
-            match said.kind:
-                case "note":
-                    narrate(said.text)
-                case "run":
-                    return RunFolder(Path(said.text))
-                case "error":
-                    process.wait()
-                    raise StartError(said.text, ExitCode(said.code), said.trace)
-    except KeyboardInterrupt:
-        os.killpg(process.pid, signal.SIGTERM)
-        raise StartError("interrupted before the run began", ExitCode.INTERRUPTED) from None
-    except msgspec.DecodeError as error:
-        raise StartError(f"the runner said something else: {error}", ExitCode.INTERNAL) from None
-    finally:
-        process.stdout.close()
-    raise StartError(f"the runner ended without a word (exit {process.wait()})", ExitCode.INTERNAL)
+    with process.stdout:
+        try:
+            process.stdin.write(wish)
+            process.stdin.close()
+            for line in process.stdout:
+                said = msgspec.json.decode(line, type=Said)
+                match said.kind:
+                    case "note":
+                        narrate(said.text)
+                    case "run":
+                        return RunFolder(Path(said.text))
+                    case "error":
+                        process.wait()
+                        raise StartError(said.text, ExitCode(said.code), said.trace)
+        except (msgspec.DecodeError, OSError) as error:
+            raise StartError(f"the runner said something else: {error}", ExitCode.INTERNAL) from None
+        raise StartError(f"the runner ended without a word (exit {process.wait()})", ExitCode.INTERNAL)
 
 
 def signal_runner(run: RunFolder, sig: signal.Signals) -> None:
@@ -76,4 +111,9 @@ def signal_runner(run: RunFolder, sig: signal.Signals) -> None:
     pid = run.pid()
     if pid is None:
         raise RunError(f"{run.id}: no runner is alive; `infermaxx judge {run.id}` shows its verdict")
-    os.kill(pid, sig)
+    try:
+        os.kill(pid, sig)
+    except PermissionError:
+        raise RunError(f"{run.id}: the runner (process {pid}) belongs to another user") from None
+    except ProcessLookupError:
+        return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +10,10 @@ from pathlib import Path
 from infermaxx_tui.core.events import AnyEvent, Record, Unknown, decode, encode
 
 _READ_BYTES = 1 << 20
+_TAIL_BYTES = 1 << 16
+_LEAST_SECRET = 8
+"""Characters of the shortest secret that is masked; a shorter one would be found everywhere."""
+_MASK = b"[key]"
 
 
 class EvidenceLostError(OSError):
@@ -19,14 +24,17 @@ class Appender:
     """Writes one whole line a call to one part of a log and numbers the lines.
 
     A short write is continued; when it cannot be, what was written stays as a torn tail that readers leave out, and
-    EvidenceLostError is raised now and on each later call.
+    EvidenceLostError is raised now and on each later call. A `secret`, such as the key that requests carry, is masked
+    wherever a server sends it back.
     """
 
-    def __init__(self, path: Path, part: int = 0, first_seq: int = 0) -> None:
+    def __init__(self, path: Path, part: int = 0, first_seq: int = 0, secret: str | None = None) -> None:
         self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         self._part = part
         self._seq = first_seq
         self._broken: str | None = None
+        long_enough = secret is not None and len(secret) >= _LEAST_SECRET
+        self._secret = json.dumps(secret, ensure_ascii=False)[1:-1].encode() if long_enough else None
 
     @property
     def written(self) -> int:
@@ -44,6 +52,8 @@ class Appender:
             raise EvidenceLostError(self._broken)
         record = Record(self._part, self._seq, wall_ms, mono_us, event)
         line = encode(record)
+        if self._secret is not None and self._secret in line:
+            line = line.replace(self._secret, _MASK)
         try:
             done = os.write(self._fd, line)
             while done < len(line):
@@ -90,6 +100,18 @@ def parts(folder: Path) -> tuple[Path, ...]:
     first = folder / "events.jsonl"
     more = sorted(folder.glob("events-*.jsonl"), key=lambda path: int(path.stem.partition("-")[2]))
     return tuple(path for path in (first, *more) if path.exists())
+
+
+def last_line(folder: Path) -> Record | Unknown | None:
+    """The last complete line of the last part; None if there is none in its last 64 KiB. Raises OSError."""
+    found = parts(folder)
+    if not found:
+        return None
+    with found[-1].open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - _TAIL_BYTES))
+        lines = file.read(_TAIL_BYTES).split(b"\n")[:-1]
+    return decode(lines[-1]) if lines else None
 
 
 def read_log(folder: Path) -> Iterator[Record | Unknown]:

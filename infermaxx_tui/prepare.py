@@ -1,116 +1,32 @@
-"""From what a user typed to what a runner needs, or one clear line and nothing started."""
+"""From a scenario and a server to what a runner needs, or one clear line and nothing started."""
 
 from __future__ import annotations
 
 import hashlib
-import math
 import secrets
 
 import httpx
 import msgspec
 
 import infermaxx_tui
-from infermaxx_tui import importers, shipped
-from infermaxx_tui.core.plan import Lengths, Plan, check_transcripts, plan, resolve_limits
+from infermaxx_tui.core.plan import Lengths, Plan, plan, resolve_limits
 from infermaxx_tui.core.regime import Regime
 from infermaxx_tui.core.render import Renderer
-from infermaxx_tui.core.scenario import Scenario, ScenarioError, parse_duration, parse_scenario
+from infermaxx_tui.core.scenario import Scenario, ScenarioError
 from infermaxx_tui.core.segments import TokenisedTranscript
-from infermaxx_tui.core.stats import needed_for
 from infermaxx_tui.core.transcript import Session
 from infermaxx_tui.idcache import tokenise_cached
 from infermaxx_tui.runner.client import make_client
 from infermaxx_tui.runner.context import Prepared
-from infermaxx_tui.server.describe import ServerFacts, describe, normalise_url
+from infermaxx_tui.server.describe import ServerFacts, describe
 from infermaxx_tui.tokenize import TokenizerError, agreement, resolve
+from infermaxx_tui.wish import Loaded, Wish
 
 _QUESTION_TOKENS = 160
 """Room for a recall question and a sentinel exchange beyond the target depth."""
-
-
-class Wish(msgspec.Struct, frozen=True, kw_only=True):
-    """What the command line asked for; the runner process gets it as JSON. It never holds a key."""
-
-    scenario: str
-    overrides: tuple[str, ...] = ()
-    url: str | None = None
-    model: str | None = None
-    runs_dir: str | None = None
-    seed: int | None = None
-    nonce: str | None = None
-    duration: str | None = None
-    exclude: str | None = None
-    faults: tuple[str, ...] = ()
-    """Faults of the embedded server, for `demo`."""
-    api_key_env: str = "VLLM_API_KEY"
-    on_verdict: str | None = None
-    """A command that the runner starts once the verdict is written."""
-
-
-class Loaded(msgspec.Struct, frozen=True):
-    """A scenario with its transcripts, before any server is asked."""
-
-    scenario: Scenario
-    text: str
-    source: str
-    transcripts: tuple[Session, ...]
-
-
-def load(wish: Wish) -> Loaded:
-    """The scenario and its transcripts. Raises ScenarioError or TranscriptError."""
-    path = shipped.find_scenario(wish.scenario)
-    text = path.read_text(encoding="utf-8")
-    scenario = _apply(parse_scenario(text, path.name, wish.overrides), wish)
-    files = shipped.find_transcripts(scenario.transcripts.paths, path.parent, path.name)
-    transcripts = tuple(session for file in files for session in importers.load(file))
-    check_transcripts(transcripts, path.name)
-    return Loaded(scenario, text, path.name, transcripts)
-
-
-def _apply(scenario: Scenario, wish: Wish) -> Scenario:
-    """The flags of the command line stand over the file."""
-    replace = msgspec.structs.replace
-    if wish.url is not None:
-        server = replace(scenario.server, url=normalise_url(wish.url), launch=(), sim=())
-        scenario = replace(scenario, server=server)
-    if wish.faults:
-        scenario = replace(scenario, server=replace(scenario.server, sim=wish.faults, url=None, launch=()))
-    if wish.model is not None:
-        scenario = replace(scenario, server=replace(scenario.server, model=wish.model))
-    if wish.seed is not None:
-        scenario = replace(scenario, seed=wish.seed)
-    if wish.duration is not None:
-        try:
-            parse_duration(wish.duration)
-        except ValueError as error:
-            raise ScenarioError("--duration", "", str(error)) from None
-        scenario = replace(scenario, stop=replace(scenario.stop, duration=wish.duration))
-    if wish.exclude is not None:
-        scenario = _enough_for(scenario, wish.exclude)
-    return scenario
-
-
-def _enough_for(scenario: Scenario, exclude: str) -> Scenario:
-    """Rounds and min_recalls so that a clean run excludes a failure rate above `exclude` with 95 % confidence."""
-    number = exclude.strip()
-    try:
-        share = float(number.removesuffix("%")) / (100 if number.endswith("%") else 1)
-        needed = needed_for(share)
-    except ValueError:
-        raise ScenarioError("--exclude", "", f"{exclude!r} is not a share between 0 and 1: write 1% or 0.01") from None
-    per_session = sum(
-        1 for ask in scenario.canaries.ask_at for at in scenario.plant_fractions if at < ask
-    ) + scenario.canaries.head * len(scenario.canaries.ask_at)
-    if not per_session:
-        raise ScenarioError("--exclude", "", "the scenario asks no recalls; set canaries.per_session")
-    spare = math.ceil(needed / (1 - scenario.limits.max_excluded))
-    rounds = math.ceil(spare / (per_session * scenario.sessions.count))
-    replace = msgspec.structs.replace
-    return replace(
-        scenario,
-        sessions=replace(scenario.sessions, rounds=max(rounds, scenario.sessions.rounds)),
-        limits=replace(scenario.limits, min_recalls=needed),
-    )
+_LEAST_DEPTH = 64
+_LEAST_WINDOW = 512
+"""A window in which `_fitting` always finds room."""
 
 
 async def prepare(
@@ -164,7 +80,10 @@ def _renderer(
     The client stays open, since a renderer that asks the server goes on asking it.
     """
     headers = {"authorization": f"Bearer {api_key}"} if api_key else {}
-    http = httpx.Client(base_url=url, headers=headers, trust_env=False, timeout=60.0)
+    # loading the trust store takes longer than all questions to a server near by
+    http = httpx.Client(
+        base_url=url, headers=headers, trust_env=False, timeout=60.0, verify=not url.startswith("http://")
+    )
     try:
         renderer = resolve(scenario.transcripts.tokenizer, url, facts.model, facts.model_root, http)
     except TokenizerError:
@@ -199,32 +118,46 @@ def lengths_of(transcripts: tuple[Session, ...], tokenised: tuple[TokenisedTrans
 
 def preflight(scenario: Scenario, planned: Plan, facts: ServerFacts) -> tuple[str, ...]:
     """Remarks for people. Raises ScenarioError where the window cannot hold what the scenario wants."""
-    target, budget = scenario.sessions.target_depth, scenario.canaries.max_tokens
+    target, reply, budget = scenario.sessions.target_depth, scenario.reply.max_tokens, scenario.canaries.max_tokens
     window = facts.max_model_len
     if window is not None:
-        need = target + scenario.reply.max_tokens + _QUESTION_TOKENS + budget
+        need = target + reply + _QUESTION_TOKENS + budget
         if need > window:
-            fits = window - scenario.reply.max_tokens - _QUESTION_TOKENS - budget
-            if fits >= 64:
-                advice = f"--set sessions.target_depth={fits}"
-            else:
-                advice = f"--set canaries.max_tokens={max(16, window // 8)}"
             raise ScenarioError(
                 scenario.name,
                 "sessions.target_depth",
-                f"{target} tokens, the replies and the recall budget need {need}, and max_model_len is {window}: {advice}",
+                f"{target} tokens, a reply of {reply}, the recall question and its budget of {budget} need {need},"
+                f" and max_model_len is {window}: {_fitting(target, reply, budget, window)}",
             )
-    notes = []
     pool = facts.cache.pool_tokens if facts.cache is not None else None
-    need_pool = planned.at_once * (target + max(scenario.reply.max_tokens, budget))
-    if pool is not None and need_pool > pool:
-        fit = pool // (target + max(scenario.reply.max_tokens, budget))
-        advice = f"--set sessions.at_once={fit}" if fit else f"--set sessions.target_depth={pool // 2}"
-        notes.append(
-            f"{planned.at_once} sessions of {target} tokens need {need_pool} tokens and the KV pool has {pool}:"
-            f" expect preemptions; to avoid them {advice}"
-        )
-    return tuple(notes)
+    each = target + max(reply, budget)
+    need_pool = planned.at_once * each
+    if pool is None or need_pool <= pool:
+        return ()
+    fit = pool // each
+    advice = f"--set sessions.at_once={fit}" if fit else f"--set sessions.target_depth={max(64, pool // 2)}"
+    return (
+        f"{planned.at_once} sessions of {target} tokens need {need_pool} tokens and the KV pool has {pool}:"
+        f" expect preemptions; to avoid them {advice}",
+    )
+
+
+def _fitting(target: int, reply: int, budget: int, window: int) -> str:
+    """What to type so that the window suffices: less depth, and smaller budgets only where depth alone does not do."""
+    changed = []
+    if window - reply - budget - _QUESTION_TOKENS < min(target, window // 2):
+        if reply > window // 8:
+            reply = window // 8
+            changed.append(f"--set reply.max_tokens={reply}")
+        if budget > window // 4:
+            budget = window // 4
+            changed.append(f"--set canaries.max_tokens={budget}")
+    fits = min(target, window - reply - budget - _QUESTION_TOKENS)
+    if fits < _LEAST_DEPTH:
+        return f"that is too small for any run; serve the model with a max_model_len of {_LEAST_WINDOW} or more"
+    if fits < target:
+        changed.append(f"--set sessions.target_depth={fits}")
+    return " ".join(changed)
 
 
 def _regime(loaded: Loaded, facts: ServerFacts, renderer: Renderer | None, planned: Plan) -> Regime:

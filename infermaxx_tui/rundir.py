@@ -1,4 +1,4 @@
-"""Names inside a run folder, who is alive in it, and the list of runs: the only module that knows the layout on disk."""
+"""Names inside a run folder, who is alive in it, and the list of runs: all that is known of the layout on disk."""
 
 from __future__ import annotations
 
@@ -6,12 +6,17 @@ import fcntl
 import os
 import re
 import tempfile
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import platformdirs
 
 RUN_ID = re.compile(r"(\d{8}-\d{6})-([A-Za-z0-9][A-Za-z0-9._-]{0,63})-([0-9a-f]{4})")
 """What a run's folder is called: when, which scenario, four hex digits."""
+_LOCK_TRIES = 20
+_LOCK_WAIT_S = 0.02
+"""Whoever asks whether a runner is alive holds the lock for a moment, which must not look like a runner."""
 
 
 class RunError(Exception):
@@ -21,7 +26,9 @@ class RunError(Exception):
 def runs_dir(override: str | None = None) -> Path:
     """Where runs live: `--runs-dir`, else INFERMAXX_RUNS, else the platform's user-data folder."""
     given = override or os.environ.get("INFERMAXX_RUNS")
-    return Path(given).expanduser() if given else Path(platformdirs.user_data_dir("infermaxx", appauthor=False)) / "runs"
+    if given:
+        return Path(given).expanduser()
+    return Path(platformdirs.user_data_dir("infermaxx", appauthor=False)) / "runs"
 
 
 class RunFolder:
@@ -78,14 +85,17 @@ class RunFolder:
     def hold(self) -> int:
         """A file descriptor with the run's exclusive lock. Raises RunError if another runner has it."""
         fd = os.open(self.lock, os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(fd)
-            raise RunError(f"{self.id}: another runner is writing this run; attach to it instead") from None
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
-        return fd
+        for _ in range(_LOCK_TRIES):
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                time.sleep(_LOCK_WAIT_S)
+            else:
+                os.ftruncate(fd, 0)
+                os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+                return fd
+        os.close(fd)
+        raise RunError(f"{self.id}: another runner is writing this run; attach to it instead")
 
     def alive(self) -> bool:
         """Whether a runner holds the lock."""
@@ -105,8 +115,13 @@ class RunFolder:
         """The runner's process id while it is alive, else None."""
         if not self.alive():
             return None
-        text = self.lock.read_text(encoding="ascii").strip()
+        text = self.lock.read_bytes().strip()
         return int(text) if text.isdigit() else None
+
+    def mark_read(self) -> None:
+        """Remembers that somebody has seen the verdict; without the right to write there it stays unread."""
+        with suppress(OSError):
+            self.read_mark.touch(mode=0o600)
 
 
 def create(root: Path, stamp: str, scenario: str, suffix: str) -> RunFolder:
@@ -121,22 +136,25 @@ def create(root: Path, stamp: str, scenario: str, suffix: str) -> RunFolder:
 
 
 def list_runs(root: Path) -> tuple[RunFolder, ...]:
-    """All runs in `root`, newest first; whatever else lies there is ignored."""
-    if not root.is_dir():
+    """All runs in `root`, newest first; whatever else lies there is ignored. Raises RunError if it cannot be listed."""
+    try:
+        found = [entry.name for entry in os.scandir(root) if entry.is_dir(follow_symlinks=False)]
+    except FileNotFoundError:
         return ()
-    found = [RunFolder(path) for path in root.iterdir() if RUN_ID.fullmatch(path.name) and not path.is_symlink()]
-    return tuple(sorted((run for run in found if run.path.is_dir()), key=lambda run: run.id, reverse=True))
+    except OSError as error:
+        raise RunError(f"{root}: cannot list the runs ({error.strerror}); give --runs-dir DIR") from None
+    return tuple(RunFolder(root / name) for name in sorted(found, reverse=True) if RUN_ID.fullmatch(name))
 
 
 def find(root: Path, run: str) -> RunFolder:
     """The run that a person named: a folder, an id, the start of an id, or `latest`. Raises RunError."""
     if run == "latest":
-        runs = list_runs(root)
-        if not runs:
-            raise RunError(f"no runs in {root}; start one with `infermaxx demo`")
-        return runs[0]
+        for folder in list_runs(root):
+            if _has_log(folder.path) or folder.alive():
+                return folder
+        raise RunError(f"no runs in {root}; start one with `infermaxx demo`")
     as_path = Path(run).expanduser()
-    if (as_path / "events.jsonl").is_file():
+    if _has_log(as_path):
         return RunFolder(as_path.resolve())
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", run):
         raise RunError(f"{run}: not a run id and not a run folder; `infermaxx runs` lists them")
@@ -145,6 +163,13 @@ def find(root: Path, run: str) -> RunFolder:
         many = "no run" if not matches else f"{len(matches)} runs"
         raise RunError(f"{run}: {many} of that name in {root}; `infermaxx runs` lists them")
     return matches[0]
+
+
+def _has_log(folder: Path) -> bool:
+    try:
+        return (folder / "events.jsonl").is_file()
+    except OSError:
+        return False
 
 
 def replace_file(path: Path, data: bytes) -> None:

@@ -9,11 +9,12 @@ from typing import Literal
 import msgspec
 
 from infermaxx_tui.core.display import harmless
-from infermaxx_tui.core.events import Record, RunStarted
-from infermaxx_tui.log import read_log
+from infermaxx_tui.core.events import Record, RunEnded, RunStarted
+from infermaxx_tui.log import last_line, read_log
 from infermaxx_tui.rundir import RUN_ID, RunFolder
 
-RunPhase = Literal["running", "ended", "died", "empty", "no rights"]
+RunPhase = Literal["starting", "running", "ended", "died", "empty", "no rights"]
+"""`died`: the log has no last line and no runner is alive. `empty`: no run ever began in the folder."""
 
 
 class RunRow(msgspec.Struct, frozen=True):
@@ -26,6 +27,7 @@ class RunRow(msgspec.Struct, frozen=True):
     state: RunPhase
     verdict: str | None
     read: bool
+    """Whether somebody has seen the verdict."""
 
 
 class _VerdictWord(msgspec.Struct):
@@ -40,24 +42,26 @@ def describe_runs(runs: Sequence[RunFolder]) -> tuple[RunRow, ...]:
 def _row(run: RunFolder) -> RunRow:
     match = RUN_ID.fullmatch(run.id)
     stamp = time.strptime(match[1], "%Y%m%d-%H%M%S") if match else time.localtime(0)
-    verdict = _verdict(run)
+    when = time.strftime("%Y-%m-%d %H:%M:%S", stamp)
+    name = match[2] if match else ""
     try:
         first = next(iter(read_log(run.path)), None)
-        readable = True
+        started = first.event if isinstance(first, Record) else None
+        name = started.scenario if isinstance(started, RunStarted) else name
+        return RunRow(run.id, when, name, _phase(run, first is not None), _verdict(run), run.read_mark.exists())
     except OSError:
-        first, readable = None, False
-    started = first.event if isinstance(first, Record) else None
-    state: RunPhase = "ended"
-    if not readable:
-        state = "no rights"
-    elif run.alive():
-        state = "running"
-    elif first is None:
-        state = "empty"
-    elif verdict is None:
-        state = "died"
-    name = started.scenario if isinstance(started, RunStarted) else (match[2] if match else "")
-    return RunRow(run.id, time.strftime("%Y-%m-%d %H:%M:%S", stamp), name, state, verdict, run.read_mark.exists())
+        return RunRow(run.id, when, name, "no rights", None, False)
+
+
+def _phase(run: RunFolder, has_lines: bool) -> RunPhase:
+    """What the lock and the log's last line say. Raises OSError."""
+    if run.alive():
+        return "running" if has_lines else "starting"
+    if not has_lines:
+        return "empty"
+    last = last_line(run.path)
+    ended = isinstance(last, Record) and isinstance(last.event, RunEnded)
+    return "ended" if ended else "died"
 
 
 def _verdict(run: RunFolder) -> str | None:

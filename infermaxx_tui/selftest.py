@@ -14,8 +14,8 @@ import msgspec
 from infermaxx_tui.core.events import AnyEvent, Record, decode, encode
 from infermaxx_tui.core.fold import Fold
 from infermaxx_tui.core.verdict import Verdict, judge_run
-from infermaxx_tui.prepare import Loaded, Wish, load, prepare
-from infermaxx_tui.process import earlier_conversation
+from infermaxx_tui.earlier import earlier_conversation
+from infermaxx_tui.prepare import prepare
 from infermaxx_tui.runner.client import make_client
 from infermaxx_tui.runner.context import Stopper
 from infermaxx_tui.runner.play import play
@@ -26,6 +26,7 @@ from infermaxx_tui.sim.faults import FAULTS
 from infermaxx_tui.sim.transport import SimTransport
 from infermaxx_tui.virtual import VirtualClock, run_virtual
 from infermaxx_tui.vocabulary import shipped
+from infermaxx_tui.wish import Loaded, Wish, load
 
 _URL = "http://127.0.0.1:1"
 _NONCE = "5e1f7e57"
@@ -122,8 +123,14 @@ def selftest_lines(rows: tuple[SelftestRow, ...]) -> tuple[str, ...]:
     for row in rows:
         wanted = f"{row.wanted} {row.wanted_check or ''}".strip()
         got = f"{row.got} {' '.join(row.failed)}".strip()
-        lines.append(f"{row.fault:18} {wanted:26} {got:26} {' '.join(row.not_evaluable) or '-':34} {'yes' if row.caught else 'NO'}")
-    for word, title in (("FAIL", "sick servers failed"), ("INCONCLUSIVE", "blind runs refused"), ("PASS", "healthy runs passed")):
+        lines.append(
+            f"{row.fault:18} {wanted:26} {got:26} {' '.join(row.not_evaluable) or '-':34} {'yes' if row.caught else 'NO'}"
+        )
+    for word, title in (
+        ("FAIL", "sick servers failed"),
+        ("INCONCLUSIVE", "blind runs refused"),
+        ("PASS", "healthy runs passed"),
+    ):
         of_kind = [row for row in rows if row.wanted == word]
         lines.append(f"{title}: {sum(row.caught for row in of_kind)} of {len(of_kind)}")
     return tuple(lines)

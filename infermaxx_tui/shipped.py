@@ -7,6 +7,7 @@ from pathlib import Path
 from infermaxx_tui.core.scenario import ScenarioError
 
 _PACKAGE = Path(__file__).resolve().parent
+_WILD = "*?["
 
 
 def shipped_root() -> Path:
@@ -20,17 +21,28 @@ def scenario_files() -> tuple[Path, ...]:
     return tuple(sorted((shipped_root() / "scenarios").glob("*.toml")))
 
 
+def shipped_scenario(name: str) -> Path:
+    """The shipped scenario of that bare name. Raises ScenarioError."""
+    shipped = {file.stem: file for file in scenario_files()}
+    found = shipped.get(name.removesuffix(".toml"))
+    if found is None:
+        names = ", ".join(shipped) or "none"
+        raise ScenarioError(name, "", f"no such file and no shipped scenario; shipped are {names}")
+    return found
+
+
 def find_scenario(name: str) -> Path:
     """The scenario file that a person named: a path, or the bare name of a shipped one. Raises ScenarioError."""
     path = Path(name).expanduser()
-    if path.is_file():
-        return path.resolve()
+    try:
+        if path.is_file():
+            return path.resolve()
+        if path.is_dir():
+            raise ScenarioError(name, "", "is a folder; name a scenario file")
+    except OSError as error:
+        raise ScenarioError(name, "", error.strerror or "cannot be read") from None
     if path.parent == Path():
-        stem = name.removesuffix(".toml")
-        shipped = {file.stem: file for file in scenario_files()}
-        if stem in shipped:
-            return shipped[stem]
-        raise ScenarioError(name, "", f"no such file and no shipped scenario; shipped are {', '.join(shipped) or 'none'}")
+        return shipped_scenario(name)
     raise ScenarioError(name, "", "no such file")
 
 
@@ -39,13 +51,18 @@ def find_transcripts(patterns: tuple[str, ...], base: Path, source: str) -> tupl
 
     Raises ScenarioError where a pattern matches nothing.
     """
+    shipped = shipped_root() / "transcripts"
     found: dict[Path, None] = {}
     for pattern in patterns:
-        matches = _match(pattern, base)
-        if not matches and "/" not in pattern:
-            matches = _match(pattern, shipped_root() / "transcripts") or _match(f"{pattern}.jsonl", shipped_root() / "transcripts")
+        try:
+            matches = _match(pattern, base)
+            if not matches and "/" not in pattern:
+                matches = _match(pattern, shipped) or _match(f"{pattern}.jsonl", shipped)
+        except (OSError, ValueError) as error:
+            raise ScenarioError(source, "transcripts.paths", f"{pattern!r}: {error}") from None
         if not matches:
-            raise ScenarioError(source, "transcripts.paths", f"{pattern!r} matches no file (looked in {base.name or base}/)")
+            where = f"looked in {base.name or base}/"
+            raise ScenarioError(source, "transcripts.paths", f"{pattern!r} matches no file ({where})")
         found.update(dict.fromkeys(matches))
     return tuple(found)
 
@@ -54,10 +71,11 @@ def _match(pattern: str, base: Path) -> list[Path]:
     full = Path(pattern).expanduser()
     if not full.is_absolute():
         full = base / full
+    if full.is_file():
+        return [full.resolve()]
     # a leading `..` cannot be globbed, so the fixed part of the pattern is resolved first
-    fixed = [part for part in full.parts]
-    wild = next((i for i, part in enumerate(fixed) if any(c in part for c in "*?[")), len(fixed))
-    root = Path(*fixed[:wild]).resolve()
-    if wild == len(fixed):
-        return [root] if root.is_file() else []
-    return sorted(path for path in root.glob("/".join(fixed[wild:])) if path.is_file())
+    wild = next((i for i, part in enumerate(full.parts) if any(char in part for char in _WILD)), None)
+    if wild is None:
+        return []
+    root = Path(*full.parts[:wild]).resolve()
+    return sorted(path for path in root.glob("/".join(full.parts[wild:])) if path.is_file())

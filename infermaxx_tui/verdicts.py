@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tomllib
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -9,7 +11,8 @@ import msgspec
 from infermaxx_tui.core.fold import Fold
 from infermaxx_tui.core.limits import Limits
 from infermaxx_tui.core.report import verdict_lines
-from infermaxx_tui.core.scenario import ScenarioError
+from infermaxx_tui.core.scenario import ScenarioError, convert
+from infermaxx_tui.core.scenario_checks import limit_complaints
 from infermaxx_tui.core.state import RunState
 from infermaxx_tui.core.verdict import Verdict, exit_code, judge_run, read_verdict, verdict_bytes
 from infermaxx_tui.log import Follower, parts
@@ -54,25 +57,30 @@ def write_verdict(run: RunFolder, verdict: Verdict) -> None:
 
 
 def load_or_judge(run: RunFolder) -> Verdict:
-    """The verdict that the run wrote; for a runner that died, the one its log earns, kept from now on."""
+    """The verdict that the run wrote; for a runner that died, the one its log earns, kept from now on if it can be."""
     try:
         return read_verdict(run.verdict.read_bytes())
     except (OSError, msgspec.DecodeError):
         verdict = judge_folder(run)
         if not run.alive():
-            write_verdict(run, verdict)
+            with suppress(OSError):
+                write_verdict(run, verdict)
         return verdict
 
 
 def read_limits(file: str) -> Limits:
     """Limits from a TOML file, with or without a `[limits]` table. Raises ScenarioError."""
     try:
-        raw = msgspec.toml.decode(Path(file).read_bytes(), type=dict[str, object])
+        raw = tomllib.loads(Path(file).read_text(encoding="utf-8"))
     except OSError as error:
         raise ScenarioError(file, "", error.strerror or "cannot be read") from None
-    except msgspec.DecodeError as error:
-        raise ScenarioError(file, "", str(error)) from None
-    try:
-        return msgspec.convert(raw.get("limits", raw), Limits)
-    except msgspec.ValidationError as error:
-        raise ScenarioError(file, "limits", str(error)) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ScenarioError(file, "", f"not TOML: {error}") from None
+    table = raw.get("limits", raw)
+    if not isinstance(table, dict):
+        raise ScenarioError(file, "limits", "must be a table")
+    prefix = "limits." if "limits" in raw else ""
+    limits = convert(table, Limits, prefix, file)
+    for key, message in limit_complaints(limits, prefix):
+        raise ScenarioError(file, key, message)
+    return limits

@@ -7,6 +7,13 @@ from infermaxx_tui.core.display import harmless
 from infermaxx_tui.core.state import RunState
 from infermaxx_tui.core.stats import bound95
 
+_ASCII = str.maketrans({"·": "|", "…": "...", "‹": "<", "›": ">", "–": "-", "’": "'", "‘": "'", "“": '"', "”": '"'})
+
+
+def plain(text: str) -> str:
+    """The text in ASCII: our own typography has plain stand-ins, and anything else is shown as a question mark."""
+    return text.translate(_ASCII).encode("ascii", "replace").decode("ascii")
+
 
 def duration_text(ms: float) -> str:
     """`45s`, `12m05s`, `3h07m`."""
@@ -26,29 +33,43 @@ def tokens_text(tokens: int | None) -> str:
 
 
 def status_line(state: RunState, width: int) -> str:
-    """One line that says how a run goes: time, streams, speed with its depth, recalls with their bound, what went wrong."""
+    """One line of at most `width` characters that says how a run goes.
+
+    Time, streams, speed and depth, recalls with their 95 % bound, and what went wrong.
+    """
     if state.meta is None:
         return "waiting for the run's first line"[:width]
-    recalled = sum(recall.cls in RECALLED for recall in state.recalls)
     complete = sum(recall.complete for recall in state.recalls)
     lost = sum(recall.miss for recall in state.recalls)
     bound = bound95(lost, complete)
-    open_sessions = sum(session.ended is None for session in state.sessions)
-    speed = "n/a" if state.tokens_per_s is None else f"{state.tokens_per_s:.0f}"
+    worth = "" if bound is None else f", miss rate < {bound:.1%}"
+    recalled = sum(recall.cls in RECALLED for recall in state.recalls)
     parts = [
         state.meta.scenario,
         duration_text(state.elapsed_ms),
-        state.ended or f"{open_sessions} open, {state.decoding} decoding",
-        f"{speed} tok/s at {tokens_text(state.depth_reached)}",
-        f"recalls {recalled}/{complete} of {state.planned.recalls}" + ("" if bound is None else f", miss rate < {bound:.1%}"),
+        *_activity(state),
+        f"recalls {recalled}/{complete} of {state.planned.recalls}{worth}",
+        *_troubles(state, lost),
     ]
-    for count, what in (
+    return harmless(" · ".join(parts))[: max(width, 0)]
+
+
+def _activity(state: RunState) -> tuple[str, ...]:
+    """What the streams do; of a run that is over, how it ended and what it came to, for a speed has no meaning then."""
+    depth = tokens_text(state.depth_reached)
+    if state.ended is not None:
+        return state.ended, f"{state.generated_tokens} tokens at up to {depth}"
+    open_sessions = sum(session.ended is None for session in state.sessions)
+    speed = "n/a" if state.tokens_per_s is None else f"{state.tokens_per_s:.0f}"
+    return f"{open_sessions} open, {state.decoding} decoding", f"{speed} tok/s at {depth}"
+
+
+def _troubles(state: RunState, lost: int) -> list[str]:
+    counts = (
         (sum(state.leak_counts.get(kind, 0) for kind in ("foreign", "stale")), "LEAKED"),
         (lost, "missed"),
         (sum(recall.capped for recall in state.recalls), "capped"),
         (state.delivery.failed.count, "undelivered"),
         (state.degenerate.found.count, "degenerate"),
-    ):
-        if count:
-            parts.append(f"{count} {what}")
-    return harmless(" · ".join(parts))[:width]
+    )
+    return [f"{count} {what}" for count, what in counts if count]

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import difflib
-import math
 import re
 import tomllib
-from typing import Literal
+from typing import Literal, TypeVar
 
 import msgspec
 
 from infermaxx_tui.core.limits import Limits
+from infermaxx_tui.core.scenario_checks import complaints
+
+T = TypeVar("T", bound=msgspec.Struct)
 
 
 class ScenarioError(Exception):
@@ -129,17 +131,23 @@ class Scenario(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return None if self.stop.duration is None else parse_duration(self.stop.duration)
 
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)?")
+_MISSING = re.compile(r"missing required field `(\w+)`")
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)?", re.ASCII)
+MAX_DURATION_S = 366 * 86400.0
+"""The longest duration that a run may be told."""
 _UNIT_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 def parse_duration(text: str) -> float:
-    """Seconds of `90s`, `30m`, `2h`, `1h30m` or a bare number of seconds. Raises ValueError."""
+    """Seconds of `90s`, `30m`, `2h`, `1h30m` or a bare number of seconds; more than 0. Raises ValueError."""
     parts = list(_DURATION.finditer(text.strip()))
-    if not parts or "".join(part.group(0) for part in parts) != text.strip():
+    whole = bool(parts) and "".join(part.group(0) for part in parts) == text.strip()
+    if not whole or (len(parts) > 1 and not all(part.group(2) for part in parts)):
         raise ValueError(f"{text!r} is not a duration: write 90s, 30m or 2h")
-    return sum(float(part.group(1)) * _UNIT_S[part.group(2) or "s"] for part in parts)
+    seconds = sum(float(part.group(1)) * _UNIT_S[part.group(2) or "s"] for part in parts)
+    if not 0 < seconds <= MAX_DURATION_S:
+        raise ValueError(f"{text!r} must be more than nothing and at most {MAX_DURATION_S / 86400:.0f} days")
+    return seconds
 
 
 def parse_scenario(text: str, source: str, overrides: tuple[str, ...] = ()) -> Scenario:
@@ -153,14 +161,22 @@ def parse_scenario(text: str, source: str, overrides: tuple[str, ...] = ()) -> S
         raise ScenarioError(source, "", f"not TOML: {error}") from None
     for override in overrides:
         _override(raw, override)
-    _refuse_unknown(raw, Scenario, "", source)
-    try:
-        scenario = msgspec.convert(raw, Scenario, strict=True)
-    except msgspec.ValidationError as error:
-        message, _, where = str(error).partition(" - at `$.")
-        raise ScenarioError(source, where.rstrip("`"), message[:1].lower() + message[1:]) from None
-    _check(scenario, source)
+    scenario = convert(raw, Scenario, "", source)
+    check_scenario(scenario, source)
     return scenario
+
+
+def convert(raw: dict[str, object], struct: type[T], prefix: str, source: str) -> T:
+    """The parsed table as `struct`; `prefix` stands before each key in errors. Raises ScenarioError."""
+    refuse_unknown(raw, struct, prefix, source)
+    try:
+        return msgspec.convert(raw, struct, strict=True)
+    except msgspec.ValidationError as error:
+        message, _, where = str(error).partition(" - at `$")
+        key = f"{prefix}{where.rstrip('`').lstrip('.')}".rstrip(".")
+        if missing := _MISSING.search(message):
+            key, message = f"{key}.{missing[1]}".lstrip("."), "is missing"
+        raise ScenarioError(source, key, message[:1].lower() + message[1:]) from None
 
 
 def to_toml(scenario: Scenario) -> str:
@@ -195,10 +211,12 @@ def _override(raw: dict[str, object], override: str) -> None:
     key, equals, value = override.partition("=")
     if not equals or not key:
         raise ScenarioError("--set", override, "write KEY=VALUE, e.g. --set sessions.count=4")
+    parsed: object = value
     try:
-        parsed: object = tomllib.loads(f"v = {value}")["v"]
+        lone = tomllib.loads(f"v = {value}")
+        parsed = lone["v"] if len(lone) == 1 else value
     except tomllib.TOMLDecodeError:
-        parsed = value
+        pass
     *path, last = key.split(".")
     table = raw
     for part in path:
@@ -209,7 +227,8 @@ def _override(raw: dict[str, object], override: str) -> None:
     table[last] = parsed
 
 
-def _refuse_unknown(raw: dict[str, object], struct: type[msgspec.Struct], prefix: str, source: str) -> None:
+def refuse_unknown(raw: dict[str, object], struct: type[msgspec.Struct], prefix: str, source: str) -> None:
+    """Raises ScenarioError for the first key that `struct` does not know, and names the nearest that it knows."""
     fields = {field.encode_name: field.type for field in msgspec.structs.fields(struct)}
     for key, value in raw.items():
         if key not in fields:
@@ -217,54 +236,15 @@ def _refuse_unknown(raw: dict[str, object], struct: type[msgspec.Struct], prefix
             raise ScenarioError(source, f"{prefix}{key}", f"unknown key; the nearest known key is {prefix}{near[0]}")
         kind = fields[key]
         if isinstance(value, dict) and isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-            _refuse_unknown(value, kind, f"{prefix}{key}.", source)
+            refuse_unknown(value, kind, f"{prefix}{key}.", source)
 
 
-def _check(s: Scenario, source: str) -> None:
-    """Refuses values that have the right type and make no sense."""
-
-    def refuse(key: str, message: str) -> None:
+def check_scenario(scenario: Scenario, source: str) -> None:
+    """Raises ScenarioError for the first value that has the right type and makes no sense."""
+    for key, message in complaints(scenario):
         raise ScenarioError(source, key, message)
-
-    if not _NAME.fullmatch(s.name):
-        refuse("name", "use letters, digits, dot, dash and underscore, at most 64, and begin with a letter or digit")
-    given = [key for key, value in (("url", s.server.url), ("launch", s.server.launch), ("sim", s.server.sim)) if value]
-    if len(given) > 1:
-        refuse(f"server.{given[1]}", f"server.{given[0]} is given too; keep one of url, launch and sim")
-    for key, number, least in (
-        ("sessions.count", s.sessions.count, 1),
-        ("sessions.rounds", s.sessions.rounds, 1),
-        ("sessions.target_depth", s.sessions.target_depth, 64),
-        ("reply.max_tokens", s.reply.max_tokens, 1),
-        ("canaries.max_tokens", s.canaries.max_tokens, 1),
-        ("canaries.per_session", s.canaries.per_session, 0),
-        ("limits.min_recalls", s.limits.min_recalls, 0),
-    ):
-        if number < least:
-            refuse(key, f"{number} is too small; the least is {least}")
-    if s.sessions.at_once is not None and not 1 <= s.sessions.at_once <= s.sessions.count:
-        refuse("sessions.at_once", f"must lie between 1 and sessions.count={s.sessions.count}")
-    if s.reply.temperature < 0:
-        refuse("reply.temperature", "must not be negative")
-    if isinstance(s.sessions.think_time, float) and (s.sessions.think_time < 0 or math.isnan(s.sessions.think_time)):
-        refuse("sessions.think_time", "seconds must not be negative")
-    if s.canaries.plant_at and len(s.canaries.plant_at) != s.canaries.per_session:
-        refuse(
-            "canaries.plant_at",
-            f"has {len(s.canaries.plant_at)} places for canaries.per_session={s.canaries.per_session} tags",
-        )
-    for key, fractions in (("canaries.plant_at", s.canaries.plant_at), ("canaries.ask_at", s.canaries.ask_at)):
-        if any(not 0.0 <= f <= 1.0 for f in fractions):
-            refuse(key, "fractions of target_depth lie between 0 and 1")
-    for key, share in (
-        ("limits.max_excluded", s.limits.max_excluded),
-        ("limits.max_delivery_share", s.limits.max_delivery_share),
-        ("limits.max_degenerate_share", s.limits.max_degenerate_share),
-    ):
-        if not 0.0 <= share <= 1.0:
-            refuse(key, "a share lies between 0 and 1")
-    if s.stop.duration is not None:
+    if scenario.stop.duration is not None:
         try:
-            parse_duration(s.stop.duration)
+            parse_duration(scenario.stop.duration)
         except ValueError as error:
-            refuse("stop.duration", str(error))
+            raise ScenarioError(source, "stop.duration", str(error)) from None

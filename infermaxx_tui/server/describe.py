@@ -15,6 +15,10 @@ class ServerUnusableError(Exception):
     """One line for people: which server, what is wrong, what to do. Exit code 4."""
 
 
+class ServerUnreachableError(ServerUnusableError):
+    """Nothing answers at the URL."""
+
+
 class ServerFacts(msgspec.Struct, frozen=True):
     """What the server said of itself; `missing` says why a field is None."""
 
@@ -51,13 +55,17 @@ async def describe(client: httpx.AsyncClient, url: str, model: str) -> ServerFac
     try:
         answer = await client.get("/v1/models", timeout=10.0)
     except httpx.TransportError as error:
-        raise ServerUnusableError(
+        raise ServerUnreachableError(
             f"{url}: no answer ({type(error).__name__}); start the server or give --url URL"
         ) from None
     if answer.status_code == 401:
-        raise ServerUnusableError(f"{url}: the server wants a key; put it into VLLM_API_KEY or name a variable with --api-key-env")
+        raise ServerUnusableError(
+            f"{url}: the server wants a key; put it into VLLM_API_KEY or name a variable with --api-key-env"
+        )
     if answer.status_code != 200:
-        raise ServerUnusableError(f"{url}: /v1/models answers {answer.status_code}; is this an OpenAI-compatible server?")
+        raise ServerUnusableError(
+            f"{url}: /v1/models answers {answer.status_code}; is this an OpenAI-compatible server?"
+        )
     try:
         cards = msgspec.json.decode(answer.content, type=_Models).data
     except (msgspec.DecodeError, UnicodeDecodeError):

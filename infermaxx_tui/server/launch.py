@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -44,12 +45,16 @@ class LaunchedServer:
         with httpx.Client(base_url=url, trust_env=False, timeout=2.0) as client:
             while not self._healthy(client):
                 if self._process.poll() is not None:
-                    raise ServerUnusableError(f"server.launch: exited with {self._process.returncode}: {self.last_words()}")
+                    raise ServerUnusableError(
+                        f"server.launch: exited with {self._process.returncode}: {self.last_words()}"
+                    )
                 now = self._log.stat().st_size
                 quiet_s = 0.0 if now != size else quiet_s + _POLL_S
                 size = now
                 if quiet_s > QUIET_S:
-                    raise ServerUnusableError(f"server.launch: silent for {QUIET_S:.0f} s and not up: {self.last_words()}")
+                    raise ServerUnusableError(
+                        f"server.launch: silent for {QUIET_S:.0f} s and not up: {self.last_words()}"
+                    )
                 sleep(_POLL_S)
 
     @staticmethod
@@ -61,7 +66,11 @@ class LaunchedServer:
 
     def last_words(self) -> str:
         """The last error line of the log, else its last lines, on one line."""
-        lines = [line.strip() for line in self._log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+        lines = [
+            line.strip()
+            for line in self._log.read_text(encoding="utf-8", errors="replace").splitlines()
+            if line.strip()
+        ]
         errors = [line for line in lines if "Error" in line]
         return (errors[-1] if errors else " | ".join(lines[-_TAIL_LINES:]))[:300]
 
@@ -69,6 +78,11 @@ class LaunchedServer:
     def alive(self) -> bool:
         """Whether the process still runs."""
         return self._process.poll() is None
+
+    def kill(self) -> None:
+        """Ends the process group at once."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
 
     def stop(self) -> None:
         """Ends the process group: asked first, then killed."""

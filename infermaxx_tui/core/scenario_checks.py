@@ -1,0 +1,118 @@
+"""What makes no sense in a scenario although every value has the right type."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from infermaxx_tui.core.words import FIRST, SECOND
+
+if TYPE_CHECKING:
+    from infermaxx_tui.core.limits import Limits
+    from infermaxx_tui.core.scenario import Scenario
+
+Complaint = tuple[str, str]
+"""A key path, and what is wrong with its value."""
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_MAX_SEED = 2**63 - 1
+"""Servers take seeds of 64 bits with a sign."""
+_MAX_TOKENS = 100_000_000
+"""Beyond any context window; keeps sums inside what a server's JSON takes."""
+_MAX_SECONDS = 7 * 86400.0
+MAX_LABELS = len(FIRST) * len(SECOND)
+"""Lot tags, sentinels and absent labels that one run can name."""
+
+
+def complaints(s: Scenario) -> Iterator[Complaint]:
+    """All that is wrong, in the order of the file."""
+    if not _NAME.fullmatch(s.name):
+        yield "name", "use letters, digits, dot, dash and underscore, at most 64, and begin with a letter or digit"
+    if not 0 <= s.seed <= _MAX_SEED:
+        yield "seed", f"must lie between 0 and {_MAX_SEED}"
+    yield from _server(s)
+    yield from _counts(s)
+    yield from _seconds(s)
+    yield from _canaries(s)
+    yield from limit_complaints(s.limits, "limits.")
+
+
+def _server(s: Scenario) -> Iterator[Complaint]:
+    given = [key for key, value in (("url", s.server.url), ("launch", s.server.launch), ("sim", s.server.sim)) if value]
+    if len(given) > 1:
+        yield f"server.{given[1]}", f"server.{given[0]} is given too; keep one of url, launch and sim"
+    if not s.transcripts.paths:
+        yield "transcripts.paths", "names no transcript"
+
+
+def _counts(s: Scenario) -> Iterator[Complaint]:
+    for key, number, least, most in (
+        ("sessions.count", s.sessions.count, 1, MAX_LABELS),
+        ("sessions.rounds", s.sessions.rounds, 1, MAX_LABELS),
+        ("sessions.target_depth", s.sessions.target_depth, 64, _MAX_TOKENS),
+        ("reply.max_tokens", s.reply.max_tokens, 1, _MAX_TOKENS),
+        ("canaries.max_tokens", s.canaries.max_tokens, 1, _MAX_TOKENS),
+        ("canaries.per_session", s.canaries.per_session, 0, MAX_LABELS),
+    ):
+        if number < least:
+            yield key, f"{number} is too small; the least is {least}"
+        if number > most:
+            yield key, f"{number} is too large; the most is {most}"
+    if s.sessions.at_once is not None and not 1 <= s.sessions.at_once <= s.sessions.count:
+        yield "sessions.at_once", f"must lie between 1 and sessions.count={s.sessions.count}"
+    if not 0 <= s.reply.temperature <= 100:
+        yield "reply.temperature", "must lie between 0 and 100"
+
+
+def _seconds(s: Scenario) -> Iterator[Complaint]:
+    think = s.sessions.think_time
+    for key, seconds in (
+        ("sessions.think_time", think if isinstance(think, float) else 0.0),
+        ("sessions.max_think_s", s.sessions.max_think_s),
+        ("sessions.ramp_s", s.sessions.ramp_s),
+    ):
+        if not 0 <= seconds <= _MAX_SECONDS:
+            yield key, f"seconds must lie between 0 and {_MAX_SECONDS:.0f}"
+
+
+def _canaries(s: Scenario) -> Iterator[Complaint]:
+    canaries = s.canaries
+    if canaries.plant_at and len(canaries.plant_at) != canaries.per_session:
+        yield (
+            "canaries.plant_at",
+            f"has {len(canaries.plant_at)} places for canaries.per_session={canaries.per_session} tags",
+        )
+    for key, fractions in (("canaries.plant_at", canaries.plant_at), ("canaries.ask_at", canaries.ask_at)):
+        if any(not 0.0 <= f <= 1.0 for f in fractions):
+            yield key, "fractions of target_depth lie between 0 and 1"
+    per_session = canaries.per_session + canaries.head + canaries.tail + canaries.absent
+    labels = per_session * s.sessions.count * s.sessions.rounds
+    if labels > MAX_LABELS:
+        yield (
+            "sessions.rounds",
+            f"sessions x rounds x tags need {labels} labels and there are {MAX_LABELS}:"
+            " make sessions.rounds, sessions.count or canaries.per_session smaller, or start several runs",
+        )
+
+
+def limit_complaints(limits: Limits, prefix: str) -> Iterator[Complaint]:
+    """What is wrong with limits alone; `prefix` stands before each key."""
+    for key in ("min_recalls", "max_lost", "max_degenerate_recalls"):
+        if getattr(limits, key) < 0:
+            yield f"{prefix}{key}", f"{getattr(limits, key)} is too small; the least is 0"
+    for key in (
+        "max_excluded",
+        "max_delivery_share",
+        "max_degenerate_share",
+        "min_tail_recalled",
+        "min_overlap",
+        "deep",
+        "max_loop_lag_share",
+    ):
+        if not 0.0 <= getattr(limits, key) <= 1.0:
+            yield f"{prefix}{key}", "a share lies between 0 and 1"
+    for key in ("stall_s", "max_ttft_p99_ms", "max_gap_p99_ms", "max_loop_lag_ms"):
+        value = getattr(limits, key)
+        if value is not None and not (value > 0 and math.isfinite(value)):
+            yield f"{prefix}{key}", "must be more than 0"

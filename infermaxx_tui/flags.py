@@ -1,0 +1,118 @@
+"""The command line's grammar: verbs, flags and their help. What they do is in `cli`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import NoReturn
+
+import infermaxx_tui
+
+_Verb = Callable[[str, str], argparse.ArgumentParser]
+_ABOUT = "Replays agent transcripts as concurrent sessions against a vLLM server and says whether it can be trusted."
+
+
+class UsageError(Exception):
+    """The command line is wrong: one line for people."""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line, without the usage before it."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raises UsageError."""
+        raise UsageError(f"{self.prog}: {message}; see {self.prog} --help")
+
+
+def make_parser(with_runner: bool) -> argparse.ArgumentParser:
+    """The whole grammar. `with_runner` adds the verb by which the program starts its own runner process."""
+    common = _common()
+    parser = _Parser(prog="infermaxx", description=_ABOUT, parents=[common], allow_abbrev=False)
+    parser.set_defaults(debug=False, fps=None, ascii=False, no_color=False)
+    verbs = parser.add_subparsers(dest="verb", metavar="COMMAND", title="commands")
+
+    def verb(name: str, text: str) -> argparse.ArgumentParser:
+        return verbs.add_parser(name, help=text, description=text, parents=[common], allow_abbrev=False)
+
+    _add_run_verbs(verb)
+    _add_look_verbs(verb)
+    _add_tool_verbs(verb)
+    if with_runner:
+        verbs.add_parser("_runner")
+    return parser
+
+
+def _common() -> _Parser:
+    """Flags that stand before or after the verb; a verb's own defaults must not undo what stood before it."""
+    common = _Parser(add_help=False, argument_default=argparse.SUPPRESS)
+    common.add_argument("--version", action="version", version=f"infermaxx {infermaxx_tui.__version__}")
+    common.add_argument("--debug", action="store_true", help="show tracebacks")
+    common.add_argument("--fps", type=float, metavar="N", help="redraws a second")
+    common.add_argument("--ascii", action="store_true", help="plain characters only")
+    common.add_argument("--no-color", action="store_true", help="no colours")
+    return common
+
+
+def _add_run_verbs(verb: _Verb) -> None:
+    demo = verb("demo", "the main job on the embedded server: three streams, canaries, a verdict, in seconds")
+    _add_fault(demo, "make the server sick (repeatable)")
+    run = verb("run", "replay a scenario: a file, or the bare name of a shipped one")
+    run.add_argument("scenario", metavar="SCENARIO")
+    run.add_argument("--url", help="the server, with or without /v1")
+    run.add_argument("--model", metavar="NAME", help="the served model's name")
+    run.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="override a key (repeatable)")
+    run.add_argument("--duration", metavar="30m", help="end after this time")
+    run.add_argument("--exclude", metavar="1%", help="plan the recalls that exclude this failure rate at 95 %%")
+    run.add_argument("--on-verdict", metavar="CMD", help="command to run when the verdict is written")
+    run.add_argument("--api-key-env", default="VLLM_API_KEY", metavar="NAME", help="variable that holds the key")
+    run.add_argument("--dry-run", action="store_true", help="plan and check only: nothing is sent to the model")
+    for made in (demo, run):
+        made.add_argument("--headless", action="store_true", help="no TUI")
+        made.add_argument("--detach", action="store_true", help="start it and return")
+        made.add_argument("--seed", type=int, metavar="N")
+        made.add_argument("--nonce", metavar="HEX", help="make the tags of an earlier run again")
+        _add_runs_dir(made, "where run folders go")
+        _add_json(made, "print verdict.json")
+
+
+def _add_look_verbs(verb: _Verb) -> None:
+    attach = verb("attach", "follow a run that is going on, or see how one ended")
+    runs = verb("runs", "list the runs")
+    stop = verb("stop", "end a run cleanly, with a verdict")
+    judge = verb("judge", "fold a run's log again and print the verdict")
+    for made in (attach, stop, judge):
+        made.add_argument("run", metavar="RUN", help="a folder, an id, or latest")
+    attach.add_argument("--headless", action="store_true", help="follow in lines and exit as the verdict")
+    judge.add_argument("--limits", metavar="FILE", help="TOML of limits; the verdict is marked post hoc and not kept")
+    for made in (attach, runs, stop, judge):
+        _add_runs_dir(made, "where run folders are")
+        _add_json(made, "print JSON")
+
+
+def _add_tool_verbs(verb: _Verb) -> None:
+    sim = verb("sim", "the embedded server by itself")
+    sim.add_argument("--port", type=int, default=8000, metavar="N", help="0 takes a free one")
+    _add_fault(sim, "make it sick (repeatable)")
+    sim.add_argument("--list-faults", action="store_true", help="name the faults and the verdict each must earn")
+    selftest = verb("selftest", "prove that each judge passes the healthy, fails the sick and refuses the blind")
+    _add_fault(selftest, "these faults only (repeatable)")
+    _add_json(selftest, "print JSON")
+    transcripts = verb("transcripts", "what recorded sessions would do to the KV pool")
+    inner = transcripts.add_subparsers(dest="action", metavar="ACTION", required=True)
+    stats = inner.add_parser("stats", help="peaks, losses, and how many sessions fit", allow_abbrev=False)
+    stats.add_argument("paths", nargs="+", metavar="PATH")
+    stats.add_argument("--tokenizer", default="shipped", metavar="T", help="a directory, a hub name, or shipped")
+    stats.add_argument("--pool", type=int, metavar="N", help="KV pool in tokens")
+    _add_json(stats, "print JSON")
+
+
+def _add_fault(parser: argparse.ArgumentParser, text: str) -> None:
+    parser.add_argument("--fault", action="append", default=[], metavar="NAME", help=text)
+
+
+def _add_json(parser: argparse.ArgumentParser, text: str) -> None:
+    parser.add_argument("--json", action="store_true", help=text)
+
+
+def _add_runs_dir(parser: argparse.ArgumentParser, text: str) -> None:
+    parser.add_argument("--runs-dir", metavar="DIR", help=text)

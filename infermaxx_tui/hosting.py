@@ -1,0 +1,75 @@
+"""The server of a run: the one at a URL, or a process that the run starts, waits for and ends."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from infermaxx_tui.core.scenario import ScenarioError
+from infermaxx_tui.rundir import RunFolder
+from infermaxx_tui.server.describe import ServerUnusableError, normalise_url
+from infermaxx_tui.server.launch import LaunchedServer, launch_url
+from infermaxx_tui.wish import Loaded
+
+_SIM_WAIT_S = 20.0
+_POLL_S = 0.02
+
+
+class Host:
+    """Where the server will answer. It may still be starting."""
+
+    def __init__(self, url: str | None, server: LaunchedServer | None = None, port_file: Path | None = None) -> None:
+        self.server = server
+        """The process, if it is ours."""
+        self._url = url
+        self._port_file = port_file
+
+    def wait(self) -> str:
+        """The server's URL, once a server of ours answers there. Raises ServerUnusableError."""
+        url = self._url
+        if self.server is not None:
+            url = url or f"http://127.0.0.1:{self._read_port(self.server)}"
+            self.server.wait_ready(url, time.sleep)
+        if url is None:
+            raise ServerUnusableError("no server")
+        return url
+
+    def _read_port(self, server: LaunchedServer) -> int:
+        path = self._port_file
+        until = time.monotonic() + _SIM_WAIT_S
+        while path is not None and time.monotonic() < until:
+            if path.exists() and (text := path.read_text(encoding="ascii").strip()).isdigit():
+                path.unlink()
+                return int(text)
+            if not server.alive:
+                raise ServerUnusableError(f"the embedded server did not start: {server.last_words()}")
+            time.sleep(_POLL_S)
+        raise ServerUnusableError(f"the embedded server named no port within {_SIM_WAIT_S:.0f} s")
+
+
+@contextmanager
+def hosted(loaded: Loaded, folder: RunFolder) -> Iterator[Host]:
+    """The run's server, started if it is ours, and ended when the block ends. Raises ScenarioError."""
+    wanted = loaded.scenario.server
+    if wanted.url is not None:
+        yield Host(normalise_url(wanted.url))
+        return
+    if not wanted.launch and not wanted.sim:
+        raise ScenarioError(loaded.source, "server.url", "no server: give --url URL, or set server.url, launch or sim")
+    folder.server_log.touch(mode=0o600)
+    port_file = folder.path / ".port"
+    command = wanted.launch or _sim_command(wanted.sim, port_file)
+    server = LaunchedServer(command, wanted.env, folder.server_log)
+    try:
+        yield Host(launch_url(command) if wanted.launch else None, server, port_file)
+    finally:
+        server.stop()
+
+
+def _sim_command(faults: tuple[str, ...], port_file: Path) -> tuple[str, ...]:
+    flags = [word for fault in faults for word in ("--fault", fault)]
+    program = (sys.executable, "-m", "infermaxx_tui.sim", "--port", "0", "--port-file", str(port_file))
+    return (*program, "--exit-with-parent", *flags)

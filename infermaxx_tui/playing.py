@@ -1,0 +1,108 @@
+"""One run from its preparation to its verdict, in the runner process: what is heavy to import is imported here."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+
+import anyio
+import msgspec
+
+from infermaxx_tui import rundir
+from infermaxx_tui.core.scenario import to_toml
+from infermaxx_tui.earlier import earlier_conversation, known_tags
+from infermaxx_tui.ending import Ending
+from infermaxx_tui.exitcodes import ExitCode
+from infermaxx_tui.log import Appender
+from infermaxx_tui.prepare import prepare
+from infermaxx_tui.rundir import RunError, RunFolder
+from infermaxx_tui.runner.client import make_client
+from infermaxx_tui.runner.clock import SystemClock
+from infermaxx_tui.runner.context import Prepared, Stopper
+from infermaxx_tui.runner.play import play
+from infermaxx_tui.verdicts import exit_code, judge_folder, write_verdict
+from infermaxx_tui.wish import Loaded, Wish
+
+_RESERVE_BYTES = 4 << 20
+"""Room for a last part of the log and a verdict."""
+
+
+def prepare_run(wish: Wish, loaded: Loaded, folder: RunFolder, url: str, note: Callable[[str], None]) -> Prepared:
+    """What the run will do. Raises ScenarioError, TokenizerError or ServerUnusableError."""
+    marked, earlier = earlier_conversation(wish.faults, folder.id)
+    stale = (*known_tags(folder.path.parent, folder), *marked)
+    prepared, notes = anyio.run(prepare, loaded, wish, url, os.environ.get(wish.api_key_env), stale)
+    for line in notes:
+        note(line)
+    comments = [line for line in loaded.text.splitlines() if line.startswith("#")]
+    text = "\n".join([*comments, to_toml(prepared.scenario)])
+    return msgspec.structs.replace(prepared, scenario_text=text, earlier=earlier)
+
+
+def play_run(
+    wish: Wish, prepared: Prepared, folder: RunFolder, url: str, ending: Ending, begin: Callable[[], None]
+) -> ExitCode:
+    """Plays the run and writes its verdict, whose exit code comes out. `begin` is called when the log stands.
+
+    Raises RunError, before `begin`, if there is no space for a run.
+    """
+    api_key = os.environ.get(wish.api_key_env)
+    reserve(folder)
+    rundir.replace_file(folder.scenario, prepared.scenario_text.encode())
+    sink = Appender(folder.events, secret=api_key)
+    begin()
+    anyio.run(_play, prepared, folder, url, api_key, sink, ending)
+    sink.close()
+    folder.reserve.unlink(missing_ok=True)
+    verdict = judge_folder(folder)
+    write_verdict(folder, verdict)
+    return exit_code(verdict)
+
+
+def reserve(folder: RunFolder) -> None:
+    """Takes space now that is set free for the last lines if the disk is full then. Raises RunError."""
+    try:
+        with open(folder.reserve, "wb", opener=_private) as file:
+            for _ in range(_RESERVE_BYTES >> 20):
+                file.write(bytes(1 << 20))
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        with suppress(OSError):
+            folder.reserve.unlink(missing_ok=True)
+        what = error.strerror or str(error)
+        raise RunError(f"{folder.path}: no space for a run ({what}); free some or give --runs-dir DIR") from None
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+async def _play(
+    prepared: Prepared, folder: RunFolder, url: str, api_key: str | None, sink: Appender, ending: Ending
+) -> None:
+    stopper = Stopper()
+
+    def spare() -> Appender | None:
+        folder.reserve.unlink(missing_ok=True)
+        try:
+            return Appender(folder.path / "events-1.jsonl", part=1, secret=api_key)
+        except OSError:
+            return None
+
+    async with make_client(url, api_key) as client, anyio.create_task_group() as group:
+        await group.start(ending.obey, stopper.ask)
+        await play(prepared, folder.id, client, sink, SystemClock(), stopper, spare)
+        group.cancel_scope.cancel()
+
+
+def tell(wish: Wish, folder: RunFolder) -> None:
+    """Runs the user's command with the verdict's place in its environment; what it prints goes to runner.log."""
+    if wish.on_verdict is None:
+        return
+    env = {**os.environ, "INFERMAXX_RUN": str(folder.path), "INFERMAXX_VERDICT": str(folder.verdict)}
+    done = subprocess.run(wish.on_verdict, shell=True, env=env, check=False)
+    sys.stderr.write(f"--on-verdict exited with {done.returncode}\n")

@@ -1,0 +1,130 @@
+"""What the command line asked for, and the scenario and transcripts that it names.
+
+Nothing here needs a server or a client library: the command line and the runner both start with it, quickly.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from urllib.parse import urlsplit
+
+import msgspec
+
+from infermaxx_tui import importers, shipped
+from infermaxx_tui.core.plan import check_transcripts
+from infermaxx_tui.core.scenario import Scenario, ScenarioError, check_scenario, parse_duration, parse_scenario
+from infermaxx_tui.core.stats import needed_for
+from infermaxx_tui.core.transcript import Session
+
+_NONCE = re.compile(r"[0-9a-fA-F]{1,64}", re.ASCII)
+_URL_ADVICE = "write http://HOST:PORT, with or without /v1"
+
+
+class Wish(msgspec.Struct, frozen=True, kw_only=True):
+    """What the command line asked for; the runner process gets it as JSON. It never holds a key."""
+
+    scenario: str
+    overrides: tuple[str, ...] = ()
+    url: str | None = None
+    model: str | None = None
+    runs_dir: str | None = None
+    seed: int | None = None
+    nonce: str | None = None
+    duration: str | None = None
+    exclude: str | None = None
+    faults: tuple[str, ...] = ()
+    """Faults of the embedded server, for `demo`."""
+    api_key_env: str = "VLLM_API_KEY"
+    on_verdict: str | None = None
+    """A command that the runner starts once the verdict is written."""
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    """A scenario with its transcripts, before any server is asked."""
+
+    scenario: Scenario
+    text: str
+    source: str
+    transcripts: tuple[Session, ...]
+
+
+def load(wish: Wish) -> Loaded:
+    """The scenario and its transcripts. Raises ScenarioError or TranscriptError."""
+    path = shipped.find_scenario(wish.scenario)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ScenarioError(wish.scenario, "", error.strerror or "cannot be read") from None
+    except UnicodeDecodeError as error:
+        raise ScenarioError(path.name, "", f"not UTF-8 text: {error.reason} at byte {error.start}") from None
+    scenario = _apply(parse_scenario(text, path.name, wish.overrides), wish)
+    if scenario.server.url is not None:
+        _check_url(scenario.server.url, *(("--url", "") if wish.url is not None else (path.name, "server.url")))
+    check_scenario(scenario, path.name)
+    files = shipped.find_transcripts(scenario.transcripts.paths, path.parent, path.name)
+    transcripts = tuple(importers.load_all(files))
+    check_transcripts(transcripts, path.name)
+    return Loaded(scenario, text, path.name, transcripts)
+
+
+def _apply(scenario: Scenario, wish: Wish) -> Scenario:
+    """The flags of the command line stand over the file."""
+    replace = msgspec.structs.replace
+    if wish.nonce is not None and not _NONCE.fullmatch(wish.nonce):
+        raise ScenarioError("--nonce", "", f"{wish.nonce!r} is not hex: write an earlier run's nonce, e.g. 5e1f7e57")
+    if wish.url is not None:
+        scenario = replace(scenario, server=replace(scenario.server, url=wish.url, launch=(), sim=()))
+    if wish.faults:
+        scenario = replace(scenario, server=replace(scenario.server, sim=wish.faults, url=None, launch=()))
+    if wish.model is not None:
+        scenario = replace(scenario, server=replace(scenario.server, model=wish.model))
+    if wish.seed is not None:
+        scenario = replace(scenario, seed=wish.seed)
+    if wish.duration is not None:
+        try:
+            parse_duration(wish.duration)
+        except ValueError as error:
+            raise ScenarioError("--duration", "", str(error)) from None
+        scenario = replace(scenario, stop=replace(scenario.stop, duration=wish.duration))
+    return scenario if wish.exclude is None else _enough_for(scenario, wish.exclude)
+
+
+def _check_url(url: str, file: str, key: str) -> None:
+    """Refuses what is no HTTP address, and one that holds a password, since addresses are written down."""
+    full = url.strip() if "://" in url else f"http://{url.strip()}"
+    try:
+        parts = urlsplit(full)
+        named = parts.hostname and (parts.port is None or parts.port > 0)
+    except ValueError as error:
+        raise ScenarioError(file, key, f"not an address ({error}): {_URL_ADVICE}") from None
+    if parts.username is not None or parts.password is not None:
+        advice = "addresses are written down, so keys go into a variable (--api-key-env NAME)"
+        raise ScenarioError(file, key, f"holds a user or a password: {advice}")
+    if parts.scheme not in ("http", "https") or not named or parts.query or parts.fragment:
+        raise ScenarioError(file, key, f"{url!r} is not an address of a server: {_URL_ADVICE}")
+    if any(char.isspace() or not char.isprintable() for char in full):
+        raise ScenarioError(file, key, f"{url!r} holds a blank: {_URL_ADVICE}")
+
+
+def _enough_for(scenario: Scenario, exclude: str) -> Scenario:
+    """Rounds and min_recalls so that a clean run excludes a failure rate above `exclude` with 95 % confidence."""
+    number = exclude.strip()
+    try:
+        share = float(number.removesuffix("%")) / (100 if number.endswith("%") else 1)
+        needed = needed_for(share)
+    except ValueError:
+        raise ScenarioError("--exclude", "", f"{exclude!r} is not a share between 0 and 1: write 1% or 0.01") from None
+    per_session = sum(
+        1 for ask in scenario.canaries.ask_at for at in scenario.plant_fractions if at < ask
+    ) + scenario.canaries.head * sum(ask > 0 for ask in scenario.canaries.ask_at)
+    if not per_session:
+        raise ScenarioError("--exclude", "", "the scenario asks no recalls; set canaries.per_session")
+    spare = math.ceil(needed / max(1 - scenario.limits.max_excluded, 0.1))
+    rounds = math.ceil(spare / (per_session * scenario.sessions.count))
+    replace = msgspec.structs.replace
+    return replace(
+        scenario,
+        sessions=replace(scenario.sessions, rounds=max(rounds, scenario.sessions.rounds)),
+        limits=replace(scenario.limits, min_recalls=needed),
+    )

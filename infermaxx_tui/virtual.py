@@ -1,4 +1,4 @@
-"""A clock of its own for a whole run: time jumps to the next thing that is due, so minutes of soak take milliseconds."""
+"""A clock of its own for a whole run: time jumps to the next thing that is due, so minutes of soak take little."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from typing import TypeVar
 import anyio
 
 T = TypeVar("T")
+
+MOST_S = 6 * 3600.0
+"""Virtual time after which a run is taken for one that never ends."""
 
 
 class _JumpingSelector(selectors.DefaultSelector):
@@ -38,6 +41,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def _jump(self, seconds: float) -> None:
         self._now_s += max(0.0, seconds)
+        if self._now_s > MOST_S:
+            raise RuntimeError(f"the run goes on after {MOST_S:g} s of virtual time: it waits for what never comes")
 
     def time(self) -> float:
         """Seconds since the loop began."""

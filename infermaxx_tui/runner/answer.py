@@ -14,7 +14,8 @@ from infermaxx_tui.core.transcript import Message
 from infermaxx_tui.runner.lines import Prompt
 
 _TOO_LONG = re.compile(
-    r"maximum context length|maximum model length|max_tokens must be at least 1, got 0|cannot be greater than max_model_len"
+    r"maximum context length|maximum model length|max_tokens must be at least 1, got 0"
+    r"|cannot be greater than max_model_len"
 )
 """vllm-wire.md §2.3: every body that says that our prompt does not fit."""
 _MAX_RETRY_AFTER_S = 5.0
@@ -46,6 +47,8 @@ def body_of(prompt: Prompt, model: str, scenario: Scenario, max_tokens: int, sal
         body["prompt"] = prompt.ids
         return "/v1/completions", orjson.dumps(body)
     body["messages"] = [_message(message) for message in prompt.messages]
+    if prompt.no_thinking:
+        body["chat_template_kwargs"] = {"enable_thinking": False}
     if prompt.tools:
         body["tools"] = orjson.Fragment(prompt.tools)
         body["tool_choice"] = "none"

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
+from typing import Final
 
 import anyio
 
 from infermaxx_tui.core.events import Beat
 from infermaxx_tui.core.stats import LogHistogram
 
+_LONGEST_MS: Final = 86_400_000.0
+_EDGES_US: Final = [10.0 * 1.05**k for k in range(LogHistogram.bucket(_LONGEST_MS) + 1)]
+"""Upper ends of the buckets of core.stats.LogHistogram: finding one among them costs a tenth of a logarithm."""
+
 
 class LiveStream:
     """One request between its first and its last byte."""
 
-    __slots__ = ("depth_tokens", "kind", "last_token_us", "req", "scope", "session", "started_us", "stalled", "tokens")
+    __slots__ = ("depth_tokens", "kind", "last_token_us", "req", "scope", "session", "stalled", "started_us", "tokens")
 
     def __init__(self, req: int, session: int, kind: str, depth_tokens: int, now_us: int) -> None:
         self.req = req
@@ -35,8 +41,7 @@ class Board:
     def __init__(self) -> None:
         self.streams: dict[int, LiveStream] = {}
         self.events_parsed = 0
-        self.coalesced_reads = 0
-        self._gaps: Counter[int] = Counter()
+        self._gaps = [0] * (len(_EDGES_US) + 1)
         self._ended: Counter[tuple[int, int]] = Counter()
 
     def open(self, stream: LiveStream) -> None:
@@ -49,9 +54,9 @@ class Board:
         if stream.tokens:
             self._ended[stream.session, stream.depth_tokens] += stream.tokens
 
-    def gap(self, gap_ms: float, tokens: int) -> None:
+    def gap(self, gap_us: int, tokens: int) -> None:
         """Counts the silence before a chunk once a token, spread evenly over the chunk's tokens."""
-        self._gaps[LogHistogram.bucket(gap_ms / tokens)] += tokens
+        self._gaps[bisect_left(_EDGES_US, gap_us / tokens)] += tokens
 
     def beat(self, window_ms: float) -> Beat:
         """What came since the last beat, a column entry for each session that had a stream."""
@@ -65,8 +70,9 @@ class Board:
             depths[stream.session] = max(depths.get(stream.session, 0), stream.depth_tokens)
             stream.tokens = 0
         sessions = tuple(sorted(depths))
-        gaps = tuple(sorted(self._gaps.items()))
-        self._gaps.clear()
+        gaps = tuple((bucket, count) for bucket, count in enumerate(self._gaps) if count)
+        if gaps:
+            self._gaps = [0] * len(self._gaps)
         self._ended.clear()
         return Beat(
             window_ms=window_ms,

@@ -3,18 +3,37 @@
 from __future__ import annotations
 
 import errno
+from typing import Final
 
 import aiohttp
 import httpx
 from httpx_aiohttp import AiohttpTransport
 
-KEEPALIVE_S = 4.0
+from infermaxx_tui.core.events import Outcome
+from infermaxx_tui.core.wire_odd import one_line
+
+KEEPALIVE_S: Final = 4.0
 """Below vLLM's 5 s, so that a connection is never used again that the server is closing (peers.md §4 E50)."""
-READ_BUFFER_BYTES = 1 << 20
+CONNECT_S: Final = 10.0
+READ_BUFFER_BYTES: Final = 1 << 20
 """aiohttp's 64 KiB throttles long prompts' first chunks (peers.md §4 C25)."""
+TRANSPORT_ERRORS: Final = (httpx.RequestError, aiohttp.ClientError, OSError)
+"""What a broken connection may raise: httpx-aiohttp lets some of aiohttp's own errors through."""
+
+_OURS: Final = frozenset(
+    {errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL, errno.ENOBUFS, errno.ENOMEM, errno.EACCES, errno.EPERM}
+)
+"""What this machine refused to itself: no sockets, files, ports or memory left, or a firewall of its own."""
+_UNREACHED: Final = frozenset({errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ENETDOWN, errno.ETIMEDOUT})
 
 
-def make_client(base_url: str, api_key: str | None, transport: httpx.AsyncBaseTransport | None = None) -> httpx.AsyncClient:
+def make_client(
+    base_url: str,
+    api_key: str | None,
+    transport: httpx.AsyncBaseTransport | None = None,
+    keepalive_s: float = KEEPALIVE_S,
+    connect_s: float = CONNECT_S,
+) -> httpx.AsyncClient:
     """A client without limits, retries, redirects, proxies from the environment or read timeouts of its own."""
     headers = {"accept-encoding": "identity", "accept": "text/event-stream, application/json"}
     if api_key:
@@ -22,16 +41,16 @@ def make_client(base_url: str, api_key: str | None, transport: httpx.AsyncBaseTr
     return httpx.AsyncClient(
         base_url=base_url,
         headers=headers,
-        transport=transport or AiohttpTransport(client=_session),
-        timeout=httpx.Timeout(None, connect=10.0),
+        transport=transport or AiohttpTransport(client=lambda: _session(keepalive_s)),
+        timeout=httpx.Timeout(None, connect=connect_s),
         follow_redirects=False,
         trust_env=False,
     )
 
 
-def _session() -> aiohttp.ClientSession:
+def _session(keepalive_s: float) -> aiohttp.ClientSession:
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEPALIVE_S),
+        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=keepalive_s),
         cookie_jar=aiohttp.DummyCookieJar(),
         read_bufsize=READ_BUFFER_BYTES,
         auto_decompress=False,
@@ -39,21 +58,26 @@ def _session() -> aiohttp.ClientSession:
     )
 
 
-def describe(error: httpx.TransportError, answered: bool) -> tuple[str, str]:
-    """The outcome that a transport error means, and one line about it.
+def describe(error: Exception, answered: bool) -> tuple[Outcome, str]:
+    """The outcome that one of TRANSPORT_ERRORS means, and one line about it.
 
-    httpx-aiohttp turns a dropped connection into ConnectTimeout, so the cause decides, not the type.
+    httpx-aiohttp turns a dropped connection into ConnectTimeout, so the cause decides and not the type. `answered`:
+    the head of a response had come.
     """
-    cause = error.__cause__
-    text = f"{type(cause or error).__name__}: {cause or error}"[:300]
+    cause = error.__cause__ or error
+    text = one_line(f"{type(cause).__name__}: {cause}")
     if answered:
         return "truncated", text
-    if isinstance(cause, aiohttp.ClientConnectorError) or (cause is None and isinstance(error, httpx.ConnectError)):
+    number = cause.errno if isinstance(cause, OSError) else None
+    if number in _OURS:
+        return "cancelled", f"this machine could not send it: {text}"
+    if number == errno.ECONNREFUSED or type(cause) is httpx.ConnectError:
         return "refused_connection", text
-    if isinstance(cause, OSError) and cause.errno == errno.ECONNREFUSED:
-        return "refused_connection", text
-    if isinstance(error, httpx.TimeoutException) and not isinstance(cause, aiohttp.ClientConnectionError):
+    if _timed_out(cause) or number in _UNREACHED or isinstance(cause, aiohttp.ClientConnectorDNSError):
         return "timeout", text
-    if isinstance(cause, aiohttp.ServerTimeoutError):
-        return "timeout", text
-    return "truncated", text
+    return "truncated", f"the connection broke before any byte of an answer: {text}"
+
+
+def _timed_out(cause: BaseException) -> bool:
+    """Whether a wait of ours ran out."""
+    return isinstance(cause, (TimeoutError, httpx.TimeoutException))

@@ -1,4 +1,4 @@
-"""Time is passed in: the runner reads it here and nowhere else, so that a whole run can be played on a clock of its own."""
+"""Time is passed in: the runner reads it here and nowhere else, so that a run can be played on a clock of its own."""
 
 from __future__ import annotations
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Awaitable, Callable
+from typing import Final, Literal
 
 import anyio
 import httpx
 import msgspec
 
 from infermaxx_tui.core.canary import RegistryBuilder
-from infermaxx_tui.core.events import StopAsked
 from infermaxx_tui.core.plan import Plan
 from infermaxx_tui.core.regime import Regime
 from infermaxx_tui.core.render import Renderer
@@ -17,10 +17,21 @@ from infermaxx_tui.core.scenario import Scenario
 from infermaxx_tui.core.segments import TokenisedTranscript
 from infermaxx_tui.core.transcript import Session
 from infermaxx_tui.runner.board import Board
-from infermaxx_tui.runner.lines import Prompt
+from infermaxx_tui.runner.keep import Keep
 from infermaxx_tui.runner.recorder import Recorder
 
 StopReason = Literal["sigint", "sigterm", "sighup", "duration", "server_lost", "evidence_lost", "internal"]
+
+_URGENCY: Final[dict[StopReason, int]] = {
+    "duration": 0,
+    "server_lost": 1,
+    "sigint": 2,
+    "sigterm": 2,
+    "sighup": 2,
+    "evidence_lost": 3,
+    "internal": 3,
+}
+_SIGNALS: Final[frozenset[StopReason]] = frozenset({"sigint", "sigterm", "sighup"})
 
 
 class Prepared(msgspec.Struct, frozen=True):
@@ -43,27 +54,27 @@ class Prepared(msgspec.Struct, frozen=True):
 
 
 class Stopper:
-    """Whether the run was asked to end, and by what; the first wish counts."""
+    """Whether the run was asked to end, and by what; a more urgent wish takes the place of another."""
 
     def __init__(self) -> None:
         self.by: StopReason | None = None
         self.event = anyio.Event()
+        self._signalled = False
 
     def ask(self, by: StopReason) -> bool:
-        """True if this was the first wish."""
-        if self.by is not None:
-            return False
-        self.by = by
-        self.event.set()
-        return True
+        """False if the wish changes nothing; for a signal False means that it is not the first one."""
+        new = self.by is None or _URGENCY[by] > _URGENCY[self.by]
+        if new:
+            self.by = by
+            self.event.set()
+        if by in _SIGNALS:
+            new, self._signalled = not self._signalled, True
+        return new
 
-
-class Kept(msgspec.Struct, frozen=True):
-    """A recall prompt that may have to be asked again."""
-
-    prompt: Prompt
-    session: int
-    turn: int
+    @property
+    def hard(self) -> bool:
+        """The run is to be over soon: nothing that only the end of a whole run needs is done any more."""
+        return self.by is not None and self.by != "duration"
 
 
 class RunContext:
@@ -76,13 +87,12 @@ class RunContext:
         self.stopper = stopper
         self.board = Board()
         self.registry = RegistryBuilder()
-        self.kept: dict[int, Kept] = {}
-        """Recall prompts whose reply lacked the tag, by request."""
-        self.load: dict[int, Kept] = {}
-        """The latest deep prompt of each conversation: load for asking a miss again."""
+        self.keep = Keep()
         self.tokens_seen = False
         self.closing = False
         """Open requests were cut, and none may be opened."""
+        self.faults: list[Exception] = []
+        """What went wrong in this program itself."""
         self._next_req = 0
 
     @property
@@ -95,7 +105,27 @@ class RunContext:
         self._next_req += 1
         return self._next_req
 
-    def stop(self, by: StopReason) -> None:
-        """Asks the run to end and logs the wish."""
-        if self.stopper.ask(by):
-            self.recorder.emit(StopAsked(by=by))
+    def cut(self, for_good: bool = True) -> None:
+        """Cancels every open request; `for_good`: none may be opened after that."""
+        self.closing = self.closing or for_good
+        for stream in self.board.streams.values():
+            stream.scope.cancel()
+
+    def lose_evidence(self) -> None:
+        """The log takes no more: nothing is sent from now on."""
+        self.stopper.ask("evidence_lost")
+        self.cut()
+
+    async def stopped_within(self, seconds: float) -> bool:
+        """Waits, but not past a wish to stop; whether there is one."""
+        with anyio.move_on_after(seconds):
+            await self.stopper.event.wait()
+        return self.stopper.by is not None
+
+    async def guard(self, task: Callable[[], Awaitable[None]]) -> None:
+        """Runs a task of the run. A fault of this program in it ends the run in order, and no other task at once."""
+        try:
+            await task()
+        except Exception as fault:  # the border of a task: whatever it was is logged, kept and raised when all is over
+            self.faults.append(fault)
+            self.stopper.ask("internal")

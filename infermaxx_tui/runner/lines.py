@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import Protocol
 
 import msgspec
@@ -17,8 +18,10 @@ class Prompt(msgspec.Struct, frozen=True):
     ids: tuple[int, ...] | None = None
     messages: tuple[Message, ...] = ()
     tools: str = ""
-    question: str = ""
-    """The last user text, to tell a reply that only repeats it."""
+    no_thinking: bool = False
+    """The reply is not to begin with a think block, or inside one."""
+    known_tokens: int = 0
+    """Its length as far as it is known: exact with ids, else that of the conversation up to the last turn."""
 
 
 class Line(Protocol):
@@ -43,14 +46,20 @@ class Line(Protocol):
     def prompt(self) -> Prompt:
         """The prompt of the turn that was added last."""
 
-    def close(self, text: str, ids: tuple[int, ...] | None, used_tokens: int | None) -> None:
-        """Ends the turn with the reply that came; `used_tokens` is prompt and reply as the server counted."""
+    def close(self, text: str, ids: tuple[int, ...] | None, used_tokens: int | None, stopped: bool) -> None:
+        """Ends the turn with the reply that came.
 
-    def close_with(self, reply: Message, ids: tuple[int, ...] | None = None) -> None:
-        """Ends the turn with a recorded reply."""
+        `used_tokens` is prompt and reply as the server counted; `stopped`: the model ended it, not a cap.
+        """
+
+    def close_with(self, reply: Message, ids: tuple[int, ...] | None = None, prompt_tokens: int | None = None) -> None:
+        """Ends the turn with a recorded reply; `prompt_tokens` is the prompt as the server counted."""
 
     def tell(self, statement: str, answer: str) -> None:
         """Adds a whole exchange that needs no request."""
+
+    def where(self, text: str) -> int | None:
+        """Tokens of the rendered line before `text` in what was added last; None if that is not known."""
 
     def branch(self, question: str, told: tuple[str, str] | None = None) -> Prompt:
         """A prompt that leaves the main line as it is: an exchange if one is `told`, then the question."""
@@ -63,8 +72,10 @@ class TokenLine:
         self._renderer = renderer
         self._ids: list[int] = []
         self._closed = 0
+        self._added_at = 0
         self._system: Message | None = None
         self._end = segments.end_of_turn(renderer)
+        self._close_thinking = close_thinking
         self._suffix = segments.closed_think_suffix(renderer) if close_thinking else ()
 
     @property
@@ -74,11 +85,14 @@ class TokenLine:
 
     def begin(self, messages: tuple[Message, ...], tools: str) -> None:
         """Starts the line with its first prompt."""
-        self._system = next((m for m in messages if m.role == "system"), None)
+        system = next((m for m in messages if m.role == "system"), None)
+        self._system = segments.brief_system(self._renderer, system)
         self._ids = list(segments.first_prompt(self._renderer, messages, tools))
+        self._added_at = self._closed = 0
 
     def add(self, messages: tuple[Message, ...], ids: tuple[int, ...] | None = None) -> None:
         """Adds a turn's new messages."""
+        self._added_at = len(self._ids)
         self._ids += ids if ids is not None else self._delta(messages)
 
     def _delta(self, messages: tuple[Message, ...]) -> tuple[int, ...]:
@@ -86,7 +100,7 @@ class TokenLine:
 
     def fit(self, messages: tuple[Message, ...], room_tokens: int) -> tuple[tuple[Message, ...], int]:
         """The messages cut to the room, and how many tokens were cut away."""
-        return segments.trim_messages(self._renderer, messages, room_tokens)
+        return segments.trim_messages(self._renderer, messages, room_tokens, self._system)
 
     def measure(self, messages: tuple[Message, ...]) -> int:
         """Tokens that `add` would add."""
@@ -94,26 +108,45 @@ class TokenLine:
 
     def prompt(self) -> Prompt:
         """The prompt of the turn that was added last."""
-        return Prompt(ids=tuple(self._ids))
+        return Prompt(ids=tuple(self._ids), known_tokens=len(self._ids))
 
-    def close(self, text: str, ids: tuple[int, ...] | None, used_tokens: int | None) -> None:
+    def close(self, text: str, ids: tuple[int, ...] | None, used_tokens: int | None, stopped: bool) -> None:
         """Ends the turn with the ids that came, and the template's end of turn where they lack it.
 
-        Without ids from the server the text is tokenised here, which may differ from what the server holds.
+        A control token at which the model stopped stays. Without ids from the server the text is tokenised here, which
+        may differ from what the server holds.
         """
-        reply = ids if ids is not None else self._renderer.encode(text)
-        self._ids += segments.close_reply(tuple(reply), self._end)
+        if ids is None:
+            self.close_with(Message("assistant", text))
+            return
+        stop_ids = ids[-1:] if stopped and self._is_hidden(ids[-1:], text) else ()
+        self._ids += segments.close_reply(ids, self._end, stop_ids)
         self._closed = len(self._ids)
 
-    def close_with(self, reply: Message, ids: tuple[int, ...] | None = None) -> None:
+    def _is_hidden(self, ids: tuple[int, ...], text: str) -> bool:
+        """Whether it is a control token that the server left out of the text, as it does with those that end a turn."""
+        spelled = self._renderer.decode(ids)
+        return bool(ids) and self._renderer.special_id(spelled) == ids[0] and not text.endswith(spelled)
+
+    def close_with(self, reply: Message, ids: tuple[int, ...] | None = None, prompt_tokens: int | None = None) -> None:
         """Ends the turn with a recorded reply."""
-        self._ids += ids if ids is not None else segments.close_reply(self._renderer.encode(reply.content), self._end)
+        self._ids += ids if ids is not None else segments.reply_ids(self._renderer, self._system, reply)
         self._closed = len(self._ids)
 
     def tell(self, statement: str, answer: str) -> None:
         """Adds a whole exchange that needs no request."""
+        self._added_at = len(self._ids)
         self._ids += self._exchange(statement, answer)
         self._closed = len(self._ids)
+
+    def where(self, text: str) -> int | None:
+        """Tokens of the rendered line before the token in which `text` begins, in what was added last."""
+        added, decode = tuple(self._ids[self._added_at :]), self._renderer.decode
+        offset = decode(added).find(text)
+        if offset < 0:
+            return None
+        before = bisect_right(range(len(added)), offset, key=lambda n: len(decode(added[:n]))) - 1
+        return self._added_at + before
 
     def _exchange(self, statement: str, answer: str) -> tuple[int, ...]:
         return segments.scripted_turn(self._renderer, self._system, (Message("user", statement),), answer)
@@ -122,7 +155,7 @@ class TokenLine:
         """A prompt that leaves the main line as it is."""
         before = self._exchange(*told) if told else ()
         ids = (*self._ids[: self._closed], *before, *self._delta((Message("user", question),)), *self._suffix)
-        return Prompt(ids=ids, question=question)
+        return Prompt(ids=ids, no_thinking=self._close_thinking, known_tokens=len(ids))
 
 
 class ChatLine:
@@ -131,16 +164,17 @@ class ChatLine:
     Tool results travel as user messages when replies are live, since the reply before them made no such call.
     """
 
-    def __init__(self, renderer: Renderer | None, live: bool) -> None:
+    def __init__(self, renderer: Renderer | None, live: bool, close_thinking: bool) -> None:
         self._renderer = renderer
         self._live = live
+        self._close_thinking = close_thinking
         self._messages: list[Message] = []
         self._tools = ""
         self._used = 0
 
     @property
     def depth_tokens(self) -> int:
-        """Tokens of prompt and reply of the last turn, as the server counted."""
+        """Tokens of prompt and reply of the last turn, as the server counted, and of what was told since."""
         return self._used
 
     def begin(self, messages: tuple[Message, ...], tools: str) -> None:
@@ -178,25 +212,36 @@ class ChatLine:
 
     def prompt(self) -> Prompt:
         """The prompt of the turn that was added last."""
-        return Prompt(messages=tuple(self._messages), tools=self._tools)
+        return Prompt(messages=tuple(self._messages), tools=self._tools, known_tokens=self._used)
 
-    def close(self, text: str, ids: tuple[int, ...] | None, used_tokens: int | None) -> None:
+    def close(self, text: str, ids: tuple[int, ...] | None, used_tokens: int | None, stopped: bool) -> None:
         """Ends the turn with the reply that came."""
         self._messages.append(Message("assistant", text))
         if used_tokens is not None:
             self._used = used_tokens
 
-    def close_with(self, reply: Message, ids: tuple[int, ...] | None = None) -> None:
-        """Ends the turn with a recorded reply."""
+    def close_with(self, reply: Message, ids: tuple[int, ...] | None = None, prompt_tokens: int | None = None) -> None:
+        """Ends the turn with a recorded reply, whose length is only known with a tokenizer."""
         self._messages.append(Message("assistant", reply.content) if self._live else reply)
+        if prompt_tokens is not None:
+            self._used = prompt_tokens + self.measure((reply,))
 
     def tell(self, statement: str, answer: str) -> None:
         """Adds a whole exchange that needs no request."""
-        self._messages += (Message("user", statement), Message("assistant", answer))
+        told = (Message("user", statement), Message("assistant", answer))
+        self._messages += told
+        self._used += self.measure(told)
+
+    def where(self, text: str) -> int | None:
+        """Not known: the server renders."""
+        return None
 
     def branch(self, question: str, told: tuple[str, str] | None = None) -> Prompt:
         """A prompt that leaves the main line as it is."""
         before = (Message("user", told[0]), Message("assistant", told[1])) if told else ()
         return Prompt(
-            messages=(*self._messages, *before, Message("user", question)), tools=self._tools, question=question
+            messages=(*self._messages, *before, Message("user", question)),
+            tools=self._tools,
+            no_thinking=self._close_thinking,
+            known_tokens=self._used,
         )

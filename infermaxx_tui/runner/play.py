@@ -3,35 +3,53 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import platform
 import socket
 from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Final
 
 import anyio
 import httpx
+from anyio.abc import TaskGroup
 
 import infermaxx_tui
 from infermaxx_tui.core import events as ev
 from infermaxx_tui.core.plan import ConversationPlan
 from infermaxx_tui.core.state import RunState
-from infermaxx_tui.core.transcript import Message
-from infermaxx_tui.core.wording import recall_question, tag_repeat, tag_statement
-from infermaxx_tui.runner.context import Prepared, RunContext, Stopper
-from infermaxx_tui.runner.conversation import Conversation
-from infermaxx_tui.runner.lines import ChatLine, Line, TokenLine
-from infermaxx_tui.runner.meeting import Meeting
+from infermaxx_tui.core.wire_odd import one_line
+from infermaxx_tui.runner.clock import Clock
+from infermaxx_tui.runner.context import Prepared, RunContext, Stopper, StopReason
 from infermaxx_tui.runner.reask import ask_misses_again
 from infermaxx_tui.runner.reconcile import reconcile
 from infermaxx_tui.runner.recorder import Recorder, Sink
-from infermaxx_tui.runner.clock import Clock
-from infermaxx_tui.runner.sampling import InstrumentWatch, beats, flush_beat, healthy, scrape, watch_metrics, watch_stalls
+from infermaxx_tui.runner.sampling import (
+    Beats,
+    InstrumentWatch,
+    healthy,
+    scrape,
+    watch_metrics,
+    watch_process,
+    watch_stalls,
+)
 from infermaxx_tui.runner.stream import Streams
+from infermaxx_tui.runner.wave import play_earlier, play_wave
 
-_GRACE_S = {"sigint": 3.0, "sigterm": 3.0, "sighup": 3.0, "evidence_lost": 0.0, "duration": 60.0}
+_GRACE_S: Final[dict[StopReason, float]] = {
+    "duration": 60.0,
+    "server_lost": 3.0,
+    "sigint": 3.0,
+    "sigterm": 3.0,
+    "sighup": 3.0,
+    "evidence_lost": 0.0,
+    "internal": 3.0,
+}
 """Seconds that open requests may still take after a wish to stop; SIGTERM must be over within 10 s."""
-_RETURN_TRIES = 3
-_RETURN_WAIT_S = 0.5
+_WATCH_S: Final = 0.1
+_RETURN_TRIES: Final = 3
+_RETURN_WAIT_S: Final = 0.5
 
 
 async def play(
@@ -42,37 +60,52 @@ async def play(
     clock: Clock,
     stopper: Stopper,
     spare: Callable[[], Sink | None] = lambda: None,
+    server_alive: Callable[[], bool] | None = None,
 ) -> RunState:
     """The state of the run when its last line is written. `stopper` may be asked to stop at any time.
 
-    `spare` gives a place for the last lines when `sink` takes no more.
+    `spare` gives a place for the last lines when `sink` takes no more; `server_alive` says whether a server process
+    that is ours still lives. A fault of this program is raised, but after the last line, which says `internal`.
     """
 
     def lost() -> None:
-        stopper.ask("evidence_lost")
+        run.lose_evidence()
 
     recorder = Recorder(sink, clock, lost, spare)
     run = RunContext(prepared, client, recorder, stopper)
-    streams = Streams(run)
     _open_log(run, run_id)
+    instrument, beats = InstrumentWatch(run), Beats(run)
+    watches: list[Callable[[], Awaitable[None]]] = [beats.run, instrument.run]
+    watches += [partial(watch, run) for watch in (watch_stalls, _end_after_duration, _obey_stops)]
+    if server_alive is not None:
+        watches.append(partial(watch_process, run, server_alive))
     async with anyio.create_task_group() as background:
-        baseline = await scrape(run)
-        recorder.emit(baseline)
-        instrument = InstrumentWatch(run)
-        for task in (beats, watch_stalls, watch_metrics, _end_after_duration, _cancel_after_grace):
-            background.start_soon(task, run)
-        background.start_soon(instrument.run)
-        await _earlier_conversations(run, streams)
-        for wave in prepared.plan.waves:
-            if stopper.by is None and await _server_is_there(run):
-                await _play_wave(run, streams, wave)
-        await ask_misses_again(run, streams)
-        await reconcile(run, streams, baseline)
+        for watch in watches:
+            background.start_soon(run.guard, watch)
+        await run.guard(partial(_play_all, run, background))
         background.cancel_scope.cancel()
-    instrument.flush()
-    flush_beat(run, recorder.clock.mono_us())
-    _close_log(run)
+    try:
+        instrument.flush()
+        beats.flush()
+    finally:
+        _close_log(run)
+    if run.faults:
+        raise run.faults[0]
     return recorder.fold.snapshot()
+
+
+async def _play_all(run: RunContext, background: TaskGroup) -> None:
+    """From the first reading of the server's counters to the last one."""
+    streams = Streams(run)
+    baseline = await scrape(run)
+    run.recorder.emit(baseline)
+    background.start_soon(run.guard, partial(watch_metrics, run))
+    await play_earlier(run, streams)
+    for wave in run.prepared.plan.waves:
+        if run.stopper.by is None and await _server_is_there(run):
+            await play_wave(run, streams, wave)
+    await ask_misses_again(run, streams)
+    await reconcile(run, streams, baseline)
 
 
 def _open_log(run: RunContext, run_id: str) -> None:
@@ -123,55 +156,17 @@ def _issued(conversation: ConversationPlan) -> list[ev.TagIssued]:
 
 
 def _close_log(run: RunContext) -> None:
-    recorder = run.recorder
+    emit, events = run.recorder.emit, run.recorder.written + 1
     match run.stopper.by:
         case None:
-            recorder.emit(ev.RunEnded(reason="finished", events=recorder.written + 1))
-        case "duration" | "server_lost" | "evidence_lost" | "internal" as by:
-            recorder.emit(ev.RunEnded(reason=by, events=recorder.written + 1))
+            emit(ev.RunEnded(reason="finished", events=events))
+        case "internal":
+            what = run.faults[0] if run.faults else None
+            emit(ev.RunEnded(reason="internal", events=events, detail=one_line(f"{type(what).__name__}: {what}")))
+        case "duration" | "server_lost" | "evidence_lost" as by:
+            emit(ev.RunEnded(reason=by, events=events))
         case by:
-            recorder.emit(ev.RunEnded(reason="stopped", events=recorder.written + 1, detail=by))
-
-
-async def _play_wave(run: RunContext, streams: Streams, wave: tuple[ConversationPlan, ...]) -> None:
-    meeting = Meeting(len(wave))
-    async with anyio.create_task_group() as group:
-        for plan in wave:
-            conversation = Conversation(run, streams, plan, _line(run), meeting)
-            group.start_soon(_start_later, conversation.run, plan.place * run.scenario.sessions.ramp_s)
-
-
-async def _start_later(start: Callable[[], Awaitable[None]], delay_s: float) -> None:
-    if delay_s:
-        await anyio.sleep(delay_s)
-    await start()
-
-
-def _line(run: RunContext) -> Line:
-    scenario, renderer = run.scenario, run.prepared.renderer
-    if scenario.sessions.prompt == "tokens":
-        if renderer is None:
-            raise ValueError("token-id replay without a tokenizer")
-        return TokenLine(renderer, close_thinking=scenario.canaries.thinking == "off")
-    return ChatLine(renderer, live=scenario.sessions.replies == "live")
-
-
-async def _earlier_conversations(run: RunContext, streams: Streams) -> None:
-    """Sends an earlier run's tags to a server that this run started, so that an old cache has something to give."""
-    for label, tag in run.prepared.earlier:
-        line = _line(run)
-        line.begin((Message("user", tag_statement(label, tag)),), "")
-        line.close_with(Message("assistant", tag_repeat(label, tag)))
-        await streams.send(
-            line.branch(recall_question(label)),
-            session=-1,
-            turn=0,
-            kind="warmup",
-            max_tokens=run.scenario.canaries.max_tokens,
-            salt=None,
-            asked=None,
-            keep_text=False,
-        )
+            emit(ev.RunEnded(reason="stopped", events=events, detail=by))
 
 
 async def _server_is_there(run: RunContext) -> bool:
@@ -181,8 +176,9 @@ async def _server_is_there(run: RunContext) -> bool:
     for _ in range(_RETURN_TRIES):
         if await healthy(run.client):
             return True
-        await anyio.sleep(_RETURN_WAIT_S)
-    run.stop("server_lost")
+        if await run.stopped_within(_RETURN_WAIT_S):
+            return False
+    run.stopper.ask("server_lost")
     return False
 
 
@@ -190,13 +186,23 @@ async def _end_after_duration(run: RunContext) -> None:
     duration_s = run.scenario.duration_s
     if duration_s is not None:
         await anyio.sleep(duration_s)
-        run.stop("duration")
+        run.stopper.ask("duration")
 
 
-async def _cancel_after_grace(run: RunContext) -> None:
-    """Cuts what is still open some seconds after a wish to stop."""
+async def _obey_stops(run: RunContext) -> None:
+    """Logs each wish to stop and cuts, some seconds after it, what is still open.
+
+    After the duration that happens once, since misses are still asked again then.
+    """
+    obeyed: StopReason | None = None
+    cut_at_s = math.inf
     await run.stopper.event.wait()
-    await anyio.sleep(_GRACE_S.get(run.stopper.by or "", 3.0))
-    run.closing = True
-    for stream in list(run.board.streams.values()):
-        stream.scope.cancel()
+    while True:
+        by = run.stopper.by
+        if by is not None and by != obeyed:
+            obeyed, cut_at_s = by, anyio.current_time() + _GRACE_S[by]
+            run.recorder.emit(ev.StopAsked(by=by))
+        if anyio.current_time() >= cut_at_s:
+            cut_at_s = math.inf
+            run.cut(for_good=run.stopper.hard)
+        await anyio.sleep(_WATCH_S)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import anyio
 
 from infermaxx_tui.core.events import CountsReconciled, MetricsRead
@@ -11,32 +13,38 @@ from infermaxx_tui.runner.stream import Streams
 
 _IDLE_TRIES = 25
 _IDLE_WAIT_S = 0.2
+_STOPPED_S = 2.0
+"""Seconds that the reading may take after a stop, which must be over within 10 s."""
 
 
 async def reconcile(run: RunContext, streams: Streams, baseline: MetricsRead) -> None:
-    """Logs the comparison, or why none could be made."""
-    reading = await _when_idle(run)
+    """Logs the comparison, or why none could be made. After a stop it does not wait for long."""
+    reading = MetricsRead(error="not read: nothing is sent once the log is lost")
+    if run.recorder.lost is None:
+        reading = MetricsRead(error="not read: the run was stopped")
+        with anyio.move_on_after(_STOPPED_S if run.stopper.hard else math.inf):
+            reading = await _when_idle(run)
+        run.recorder.emit(reading)
     totals = streams.totals
-    reason = _obstacle(streams, baseline, reading)
-    run.recorder.emit(reading)
     run.recorder.emit(
         CountsReconciled(
             generation_client=totals.generation,
             generation_server=_delta(baseline.generation_tokens, reading.generation_tokens),
             prompt_client=totals.prompt,
             prompt_server=_delta(baseline.prompt_tokens, reading.prompt_tokens),
-            reason=reason,
+            reason=_obstacle(streams, baseline, reading),
         )
     )
 
 
 async def _when_idle(run: RunContext) -> MetricsRead:
     """The server's counters once nothing runs, or the last reading if that does not come."""
+    reading = await scrape(run)
     for _ in range(_IDLE_TRIES):
-        reading = await scrape(run)
-        if reading.error is not None or not reading.running:
+        if reading.error is not None or not (reading.running or reading.waiting):
             break
         await anyio.sleep(_IDLE_WAIT_S)
+        reading = await scrape(run)
     return reading
 
 
@@ -46,9 +54,9 @@ def _obstacle(streams: Streams, baseline: MetricsRead, reading: MetricsRead) -> 
             return f"no counters {name} the run: {read.error or 'names absent'}"
     if baseline.process_start_s != reading.process_start_s:
         return "the server was restarted in between"
-    if baseline.running:
+    if baseline.running or baseline.waiting:
         return "the server was busy before the run began"
-    if reading.running:
+    if reading.running or reading.waiting:
         return "requests are still running on the server"
     if streams.totals.cut:
         return f"{streams.totals.cut} requests were cut before their counts came"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import anyio
 import httpx
 import psutil
@@ -9,6 +11,8 @@ import psutil
 from infermaxx_tui.core.events import InstrumentRead, MetricsRead, ServerLost
 from infermaxx_tui.core.readings import parse_metrics
 from infermaxx_tui.core.stats import quantile
+from infermaxx_tui.core.wire_odd import one_line
+from infermaxx_tui.runner.client import TRANSPORT_ERRORS
 from infermaxx_tui.runner.context import RunContext
 
 BEAT_S = 1.0
@@ -19,32 +23,43 @@ _METRICS_S = 1.0
 _SCRAPE_TIMEOUT_S = 5.0
 
 
-async def beats(run: RunContext) -> None:
-    """One beat a second; a second without a stream writes none."""
-    last_us = run.recorder.clock.mono_us()
-    while True:
-        await anyio.sleep(BEAT_S)
-        last_us = flush_beat(run, last_us)
+class Beats:
+    """Writes what came in each window, a line a second, and at the end what came since the last one."""
 
+    def __init__(self, run: RunContext) -> None:
+        self._run = run
+        self._since_us = run.recorder.clock.mono_us()
 
-def flush_beat(run: RunContext, last_us: int) -> int:
-    """Writes the beat since `last_us`; returns the time it ends at."""
-    now_us = run.recorder.clock.mono_us()
-    beat = run.board.beat(round((now_us - last_us) / 1000, 3))
-    if beat.sessions:
-        run.recorder.emit(beat)
-    return now_us
+    async def run(self) -> None:
+        """One beat a second; a second without a stream writes none."""
+        while True:
+            await anyio.sleep(BEAT_S)
+            self.flush()
+
+    def flush(self) -> None:
+        """Writes the beat since the last one, with its true window, which at the end of a run may be short."""
+        now_us = self._run.recorder.clock.mono_us()
+        beat = self._run.board.beat((now_us - self._since_us) / 1000)
+        if beat.sessions:
+            self._run.recorder.emit(beat)
+        self._since_us = now_us
 
 
 async def watch_stalls(run: RunContext) -> None:
-    """Cancels streams that give no token for the stall limit, and logs whether the server's host still answers."""
-    limit_s = run.scenario.limits.stall_s
-    while True:
+    """Cancels streams that give no token for the stall limit, and logs whether the server's host still answers.
+
+    The host is asked once for all of them; a stream that spoke meanwhile goes on.
+    """
+    limit_s, clock = run.scenario.limits.stall_s, run.recorder.clock
+    while run.recorder.lost is None:
         await anyio.sleep(_WATCH_S)
-        now_us = run.recorder.clock.mono_us()
+        if not run.board.stalled(clock.mono_us(), limit_s * 1e6):
+            continue
+        reachable = await healthy(run.client)
+        now_us = clock.mono_us()
         for stream in run.board.stalled(now_us, limit_s * 1e6):
             stream.stalled = True
-            reachable = await healthy(run.client)
+            stream.scope.cancel()
             run.recorder.emit(
                 ServerLost(
                     how="stalled",
@@ -54,14 +69,23 @@ async def watch_stalls(run: RunContext) -> None:
                     reachable=reachable,
                 )
             )
-            stream.scope.cancel()
+
+
+async def watch_process(run: RunContext, alive: Callable[[], bool]) -> None:
+    """Logs the death of a server process that is ours."""
+    while True:
+        await anyio.sleep(_METRICS_S)
+        if not alive():
+            detail = "the server's process has ended"
+            run.recorder.emit(ServerLost(how="pid_dead", session=None, req=None, detail=detail, reachable=False))
+            return
 
 
 async def healthy(client: httpx.AsyncClient) -> bool:
     """Whether anything answers at /health."""
     try:
         answer = await client.get("/health", timeout=_SCRAPE_TIMEOUT_S)
-    except httpx.TransportError:
+    except TRANSPORT_ERRORS:
         return False
     return answer.status_code < 500
 
@@ -71,8 +95,8 @@ async def scrape(run: RunContext) -> MetricsRead:
     started_us = run.recorder.clock.mono_us()
     try:
         answer = await run.client.get("/metrics", timeout=_SCRAPE_TIMEOUT_S)
-    except httpx.TransportError as error:
-        return MetricsRead(error=f"{type(error).__name__}: {error}"[:200])
+    except TRANSPORT_ERRORS as error:
+        return MetricsRead(error=one_line(f"{type(error).__name__}: {error}")[:200])
     if answer.status_code != 200:
         return MetricsRead(error=f"/metrics answers {answer.status_code}")
     return parse_metrics(answer.content, (run.recorder.clock.mono_us() - started_us) / 1000)
@@ -81,7 +105,7 @@ async def scrape(run: RunContext) -> MetricsRead:
 async def watch_metrics(run: RunContext) -> None:
     """The server's counters once a second; a new process start is a restart."""
     start_s: float | None = None
-    while True:
+    while run.recorder.lost is None:
         reading = await scrape(run)
         run.recorder.emit(reading)
         if start_s is not None and reading.process_start_s is not None and reading.process_start_s != start_s:

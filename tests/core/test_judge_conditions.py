@@ -44,7 +44,7 @@ def test_budget_bears_as_many_caps_as_the_limit_says() -> None:
     two, three = (state_of(history(Shape(), recalls(n, CUT))) for n in (2, 3))
     assert budget.judge(two, LIMITS).outcome == "pass"
     assert budget.judge(three, LIMITS).outcome == "not_evaluable"
-    assert budget.judge(three, Limits(max_excluded=0.2)).outcome == "pass"
+    assert budget.judge(three, Limits(max_excluded=3 / 24)).outcome == "pass"
 
 
 @pytest.mark.parametrize(
@@ -130,6 +130,11 @@ def test_capped_deep_recalls_do_not_count() -> None:
 def test_one_at_a_time_is_not_asked_to_overlap(sessions: int, at_once: int) -> None:
     got = vacuity.judge(state_of(history(Shape(sessions=sessions, at_once=at_once))), LIMITS)
     assert (got.outcome, got.required) == ("not_evaluable", False)
+
+
+def test_two_at_once_are_asked_to_overlap() -> None:
+    got = vacuity.judge(state_of(history(Shape(sessions=2, at_once=2))), LIMITS)
+    assert (got.outcome, got.required) == ("pass", True)
 
 
 # Controls

@@ -51,7 +51,9 @@ def test_one_foreign_tag_in_any_channel_fails_and_names_whose_it_was(channel: st
     assert witness.owner is not None
     assert witness.owner != witness.session
     assert witness.planted_depth_tokens is not None
-    assert witness.overlapped is True
+    assert (witness.overlapped, witness.cause) == (True, "foreign")
+    assert witness.what == f"session {witness.owner}'s tag in the {channel} of a recall reply"
+    assert (got.advice or "").startswith("1 tag of another conversation seen, 1 while its owner was decoding")
     assert (witness.tag or "?") in (witness.said or "")
     pointed = events[witness.event[1]]
     assert isinstance(pointed, e.RequestEnded)
@@ -126,8 +128,15 @@ def known_tags(events: list[e.AnyEvent]) -> list[e.AnyEvent]:
 def test_an_earlier_run_s_tag_is_stale() -> None:
     got = check(known_tags(history(Shape(), at(9, lambda ask: Reply(content=f"It is {OLD[1]}.")))))
     assert (got.outcome, got.cause) == ("fail", "stale")
-    assert got.evidence[0].owner is None
+    assert (got.evidence[0].owner, got.evidence[0].cause) == (None, "stale")
+    assert got.evidence[0].what == "an earlier run's tag in the content of a recall reply"
     assert "cache outlived" in (got.advice or "")
+
+
+def test_a_foreign_and_a_stale_tag_are_two_leaks() -> None:
+    both = at(9, lambda ask: Reply(content=f"It is {OLD[1]} or {ask.foreign[0]}."))
+    got = check(known_tags(history(Shape(), both)))
+    assert (got.outcome, got.cause, len(got.evidence)) == ("fail", "foreign", 2)
 
 
 def test_a_warm_up_may_say_the_tags_that_stand_in_its_own_prompt() -> None:
@@ -182,6 +191,12 @@ def test_replies_given_before_a_foreign_tag_was_sent_show_nothing() -> None:
     assert (got.outcome, got.required, got.n_evaluated) == ("pass", True, 18)
     assert got.excluded == {"no_foreign_tag": 6}
     assert check(history(Shape(at_once=1)), Limits(min_recalls=19)).outcome == "not_evaluable"
+
+
+def test_a_leak_between_conversations_that_never_met_says_so() -> None:
+    got = check(history(Shape(at_once=1), at(20, lambda ask: Reply(content=ask.foreign[0]))))
+    assert got.evidence[0].overlapped is False
+    assert (got.advice or "").startswith("1 tag of another conversation seen, 0 while its owner was decoding")
 
 
 def test_blind_when_no_reply_was_whole() -> None:

@@ -109,7 +109,8 @@ def test_half_of_the_deep_recalls_must_overlap(share: float, outcome: str) -> No
 def test_the_limits_of_overlap_and_depth_decide() -> None:
     state = state_of(silenced(0.75))
     assert vacuity.judge(state, Limits(min_overlap=0.25)).outcome == "pass"
-    assert vacuity.judge(state, Limits(deep=0.5)).n_evaluated == 24
+    shallow = vacuity.judge(state, Limits(deep=0.5))
+    assert (shallow.n_evaluated, shallow.excluded) == (24, {})
 
 
 def test_depth_is_what_was_reached_not_what_was_planned() -> None:
@@ -166,6 +167,16 @@ def test_a_few_controls_that_were_cut_leave_the_others() -> None:
         state_of(history(Shape(), of_kind("tail", lambda ask: CUT if ask.session else honest(ask)))), LIMITS
     )
     assert (got.outcome, got.excluded) == ("pass", {"capped": 3})
+
+
+@pytest.mark.parametrize(("kind", "advice"), [("tail", "0 of 4 absent labels answered with a tag"), ("absent", None)])
+def test_one_sort_of_control_is_judged_where_the_other_was_not_planned(kind: str, advice: str | None) -> None:
+    events = history()
+    gone = {x.req for x in events if isinstance(x, e.TagAsked) and x.kind == kind}
+    kept = [x for x in events if getattr(x, "req", None) not in gone]
+    kept = changed(kept, e.TagIssued, lambda event: None if event.kind == kind else event)
+    got = controls.judge(state_of(kept), LIMITS)
+    assert (got.outcome, got.n_evaluated, got.n_planned, got.advice) == ("pass", 4, 4, advice)
 
 
 @pytest.mark.parametrize("kind", ["tail", "absent"])

@@ -30,6 +30,7 @@ from infermaxx_tui.wish import Loaded, Wish, load
 
 _URL = "http://127.0.0.1:1"
 _NONCE = "5e1f7e57"
+_SUMS = (("FAIL", "sick servers failed"), ("INCONCLUSIVE", "blind runs refused"), ("PASS", "healthy runs passed"))
 
 
 class SelftestRow(msgspec.Struct, frozen=True):
@@ -75,7 +76,8 @@ def play_in_memory(faults: tuple[str, ...]) -> tuple[bytes, ...]:
 
 async def _play(loaded: Loaded, wish: Wish, memory: _Memory) -> None:
     clock = VirtualClock()
-    transport = SimTransport(App(Engine(SimConfig(faults=wish.faults))))
+    engine = Engine(SimConfig(faults=wish.faults), wall=lambda: clock.wall_ms() / 1000)
+    transport = SimTransport(App(engine))
     known, earlier = earlier_conversation(wish.faults, _NONCE)
     prepared, _ = await prepare(loaded, wish, _URL, None, known, transport=transport, renderer=shipped())
     prepared = msgspec.structs.replace(prepared, earlier=earlier)
@@ -108,7 +110,7 @@ def _row(name: str) -> SelftestRow:
     verdict = judge_lines(lines)
     failed = tuple(check.name for check in verdict.checks if check.outcome == "fail")
     blind = tuple(check.name for check in verdict.checks if check.outcome == "not_evaluable" and check.required)
-    caught = verdict.verdict == fault.verdict and (fault.check is None or fault.check in failed)
+    caught = verdict.verdict == fault.verdict and failed == ((fault.check,) if fault.check is not None else ())
     return SelftestRow(name, fault.verdict, fault.check, verdict.verdict, failed, blind, caught, len(lines))
 
 
@@ -123,14 +125,9 @@ def selftest_lines(rows: tuple[SelftestRow, ...]) -> tuple[str, ...]:
     for row in rows:
         wanted = f"{row.wanted} {row.wanted_check or ''}".strip()
         got = f"{row.got} {' '.join(row.failed)}".strip()
-        lines.append(
-            f"{row.fault:18} {wanted:26} {got:26} {' '.join(row.not_evaluable) or '-':34} {'yes' if row.caught else 'NO'}"
-        )
-    for word, title in (
-        ("FAIL", "sick servers failed"),
-        ("INCONCLUSIVE", "blind runs refused"),
-        ("PASS", "healthy runs passed"),
-    ):
+        blind, caught = " ".join(row.not_evaluable) or "-", "yes" if row.caught else "NO"
+        lines.append(f"{row.fault:18} {wanted:26} {got:26} {blind:34} {caught}")
+    for word, title in _SUMS:
         of_kind = [row for row in rows if row.wanted == word]
         lines.append(f"{title}: {sum(row.caught for row in of_kind)} of {len(of_kind)}")
     return tuple(lines)

@@ -199,13 +199,17 @@ class Conversation:
     async def _ask_due(self, everything: bool) -> None:
         while self._asked < len(self._plan.asks):
             ask = self._plan.asks[self._asked]
-            if not everything and (ask.meet or self._line.depth_tokens < ask.depth_tokens):
+            if not everything and (ask.meet or self._line.depth_tokens < ask.depth_tokens or not self._planted(ask)):
                 return
             self._asked += 1
             if ask.meet:
                 self._met = True
                 await self._meeting.arrive()
             await self._ask_all(ask)
+
+    def _planted(self, ask: AskPlan) -> bool:
+        """Whether all that is asked there was planted: a large turn may leap over a tag's place and the question's."""
+        return all(q.kind != "recall" or q.label in self._planting.depths for q in ask.questions)
 
     async def _ask_all(self, ask: AskPlan) -> None:
         for question in ask.questions:

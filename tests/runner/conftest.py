@@ -1,0 +1,19 @@
+"""Settings of the runner's tests: nothing is written outside their own folders, and a busy machine is no failure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("runner", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("runner")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Token ids go to a cache of these tests, in this process and in those that it forks."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("INFERMAXX_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield

@@ -1,0 +1,318 @@
+"""What the tests of the runner share: small transcripts, a tap on the wire, a log that may break, and whole runs."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import anyio
+import httpx
+import msgspec
+
+from infermaxx_tui.core.events import AnyEvent, Event, Record, RequestEnded, TagAsked, decode, encode
+from infermaxx_tui.core.fold import Fold
+from infermaxx_tui.core.render import Renderer
+from infermaxx_tui.core.scenario import Scenario, parse_scenario
+from infermaxx_tui.core.state import RunState
+from infermaxx_tui.core.transcript import Message, Request, Session, ToolCall, Window
+from infermaxx_tui.core.verdict import Verdict, judge_run
+from infermaxx_tui.log import EvidenceLostError
+from infermaxx_tui.prepare import prepare
+from infermaxx_tui.runner.client import make_client
+from infermaxx_tui.runner.context import Prepared, Stopper, StopReason
+from infermaxx_tui.runner.play import play
+from infermaxx_tui.sim.api import App
+from infermaxx_tui.sim.config import SimConfig
+from infermaxx_tui.sim.engine import Engine
+from infermaxx_tui.sim.transport import SimTransport
+from infermaxx_tui.virtual import VirtualClock, run_virtual
+from infermaxx_tui.vocabulary import Vocabulary, shipped
+from infermaxx_tui.wish import Loaded, Wish
+
+URL = "http://127.0.0.1:1"
+NONCE = "c0ffee00"
+E = TypeVar("E", bound=Event)
+
+SCENARIO = """
+name = "small"
+seed = 5
+[server]
+sim = ["clean"]
+[transcripts]
+tokenizer = "shipped"
+[sessions]
+count = 2
+target_depth = 900
+[reply]
+max_tokens = 24
+[canaries]
+per_session = 2
+plant_at = [0.3, 0.6]
+ask_at = [0.7, 1.0]
+max_tokens = 96
+[limits]
+min_recalls = 6
+stall_s = 3.0
+"""
+"""Two conversations of 900 tokens with two tags each: six recalls, in a fifth of a second."""
+
+TOOLS = '[{"type": "function", "function": {"name": "read_file", "parameters": {"type": "object", "properties": {}}}}]'
+_WORDS = ("amber", "basin", "cedar", "delta", "ember", "fjord", "grove", "heron", "inlet", "juniper", "kelp", "lagoon")
+
+
+def transcript(number: int, turns: int = 12) -> Session:
+    """One agent's session: a system prompt, tool calls, and tool results of some ten lines each."""
+    requests = []
+    for turn in range(turns):
+        call = ToolCall(f"call{number:02}{turn:02}", "read_file", f'{{"path": "src/{_word(number, turn)}.py"}}')
+        reply = Message("assistant", f"I look at the {_word(turn, number)} part.", tool_calls=(call,))
+        if turn == 0:
+            system = Message("system", f"You keep repository {number} in order. Answer in one line.")
+            delta: tuple[Message, ...] = (
+                system,
+                Message("user", f"Please tidy the {_word(number, 3)} module of repository {number}."),
+            )
+        else:
+            lines = (f"{n:3}  {_word(number, turn + n)} = {_word(n, number)}({turn}, {n})" for n in range(7))
+            delta = (Message("tool", "\n".join(lines), tool_call_id=f"call{number:02}{turn - 1:02}", name="read_file"),)
+        requests.append(Request(delta, reply, think_s=0.5 * (turn > 0), tool_delay_s=0.25 * (turn > 1)))
+    return Session(f"t{number}", "test", f"t{number}.jsonl", (Window("start", tuple(requests)),), tools=TOOLS)
+
+
+def _word(a: int, b: int) -> str:
+    return _WORDS[(7 * a + 3 * b) % len(_WORDS)]
+
+
+class Body(msgspec.Struct):
+    """What a request for tokens carries, as far as the tests look at it."""
+
+    max_tokens: int
+    prompt: list[int] | None = None
+    messages: list[msgspec.Raw] | None = None
+    tools: msgspec.Raw = msgspec.Raw()
+    cache_salt: str | None = None
+    chat_template_kwargs: dict[str, bool] = {}
+    temperature: float | None = None
+
+    @property
+    def texts(self) -> list[tuple[str, str]]:
+        """Role and content of the messages."""
+        spoken = [msgspec.json.decode(raw, type=_Spoken) for raw in self.messages or ()]
+        return [(message.role, message.content) for message in spoken]
+
+
+class _Spoken(msgspec.Struct):
+    role: str
+    content: str = ""
+
+
+class Call(msgspec.Struct, frozen=True):
+    """One request as the server received it."""
+
+    at_s: float
+    path: str
+    server_id: str
+    body: Body | None
+
+    @property
+    def sent(self) -> Body:
+        """The body of a request for tokens."""
+        assert self.body is not None
+        return self.body
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        """The prompt of a request by ids."""
+        assert self.sent.prompt is not None
+        return tuple(self.sent.prompt)
+
+
+class Tap(httpx.AsyncBaseTransport):
+    """Writes down what reaches the server."""
+
+    def __init__(self, inner: httpx.AsyncBaseTransport) -> None:
+        self.calls: list[Call] = []
+        self._inner = inner
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        content = await request.aread()
+        path = request.url.path
+        wants_tokens = path.endswith("completions")
+        body = msgspec.json.decode(content, type=Body) if wants_tokens else None
+        self.calls.append(Call(anyio.current_time(), path, request.headers.get("x-request-id", ""), body))
+        return await self._inner.handle_async_request(request)
+
+
+class MemorySink:
+    """A log in memory that may break after so many lines."""
+
+    def __init__(self, breaks_after: int | None = None, part: int = 0) -> None:
+        self.lines: list[bytes] = []
+        self.broken_at_s: float | None = None
+        self._breaks_after = breaks_after
+        self._part = part
+
+    @property
+    def written(self) -> int:
+        """Lines written so far."""
+        return len(self.lines)
+
+    def append(self, event: AnyEvent, wall_ms: int, mono_us: int) -> Record:
+        """The record as written."""
+        if self._breaks_after is not None and len(self.lines) >= self._breaks_after:
+            if self.broken_at_s is None:
+                self.broken_at_s = anyio.current_time()
+            raise EvidenceLostError("No space left on device")
+        record = Record(self._part, len(self.lines), wall_ms, mono_us, event)
+        self.lines.append(encode(record))
+        return record
+
+
+class Played(msgspec.Struct, frozen=True):
+    """A whole run: its log, what the server received, and what it earned."""
+
+    records: tuple[Record, ...]
+    calls: tuple[Call, ...]
+    broken_at_s: float | None
+    over_s: float
+    fault: Exception | None = None
+
+    def of(self, kind: type[E]) -> tuple[E, ...]:
+        """The events of one type."""
+        return tuple(record.event for record in self.records if isinstance(record.event, kind))
+
+    @property
+    def ended(self) -> dict[int, RequestEnded]:
+        """How the requests ended, by number."""
+        return {event.req: event for event in self.of(RequestEnded)}
+
+    @property
+    def asked(self) -> dict[int, TagAsked]:
+        """The questions, by request."""
+        return {event.req: event for event in self.of(TagAsked)}
+
+    @property
+    def asks_for_tokens(self) -> tuple[Call, ...]:
+        """The calls that ask for tokens, in order."""
+        return tuple(call for call in self.calls if call.body is not None)
+
+    def by_req(self) -> dict[int, Call]:
+        """What the server received, by request number."""
+        return {int(call.server_id.rsplit("-", 1)[1]): call for call in self.asks_for_tokens}
+
+    def main_line(self, session: int) -> list[tuple[RequestEnded, Call]]:
+        """A conversation's turns: how each ended, and what was sent."""
+        calls = self.by_req()
+        return [(e, calls[r]) for r, e in self.ended.items() if e.kind == "turn" and e.session == session]
+
+    @property
+    def state(self) -> RunState:
+        """What a fold says of the log."""
+        fold = Fold()
+        for record in self.records:
+            fold.add(record)
+        return fold.snapshot()
+
+    @property
+    def verdict(self) -> Verdict:
+        """What the log earns."""
+        return judge_run(self.state)
+
+    def outcome(self, check: str) -> str:
+        """The answer of one check."""
+        return next(one.outcome for one in self.verdict.checks if one.name == check)
+
+
+class Setting(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run is played with."""
+
+    overrides: tuple[str, ...] = ()
+    faults: tuple[str, ...] = ()
+    healthy_turns: int = 6
+    transcripts: tuple[Session, ...] = tuple(transcript(number) for number in range(4))
+    vocabulary: Vocabulary | None = None
+    """The server's and the client's."""
+    without_renderer: bool = False
+    stop: tuple[tuple[float, StopReason], ...] = ()
+    """Wishes to stop, and when."""
+    breaks_after: int | None = None
+    """Lines after which the log takes no more."""
+    spare: bool = True
+    """Whether there is room for the last lines then."""
+    wrap: Callable[[httpx.AsyncBaseTransport], httpx.AsyncBaseTransport] = lambda inner: inner
+    """Puts something between the tap and the server."""
+    sabotage: Callable[[Prepared], Prepared] = lambda prepared: prepared
+    server_alive: Callable[[], bool] | None = None
+
+
+def scenario_of(overrides: tuple[str, ...] = ()) -> Scenario:
+    """The small scenario with some keys changed."""
+    return parse_scenario(SCENARIO, "small.toml", overrides)
+
+
+def play_small(setting: Setting | None = None) -> Played:
+    """Plays the small scenario in memory on virtual time."""
+    return run_virtual(_play, setting or Setting())
+
+
+async def _play(setting: Setting) -> Played:
+    clock = VirtualClock()
+    vocabulary = setting.vocabulary or shipped()
+    config = SimConfig(faults=setting.faults, healthy_turns=setting.healthy_turns)
+    engine = Engine(config, vocabulary, wall=lambda: clock.wall_ms() / 1000)
+    tap = Tap(setting.wrap(SimTransport(App(engine))))
+    loaded = Loaded(scenario_of(setting.overrides), SCENARIO, "small.toml", setting.transcripts)
+    prepared, _ = await prepare(loaded, Wish(scenario="small", nonce=NONCE), URL, None, (), tap, vocabulary)
+    if setting.without_renderer:
+        prepared = msgspec.structs.replace(prepared, renderer=None, tokenised=())
+    tap.calls.clear()
+    return await play_prepared(setting.sabotage(prepared), tap, clock, setting)
+
+
+async def play_prepared(prepared: Prepared, tap: Tap, clock: VirtualClock, setting: Setting) -> Played:
+    """Plays what was prepared, with the wishes to stop at their times."""
+    sink, spare, stopper = MemorySink(setting.breaks_after), MemorySink(part=1), Stopper()
+    fault: Exception | None = None
+    started_s = anyio.current_time()
+    async with make_client(URL, None, tap) as client, anyio.create_task_group() as group:
+        for at_s, by in setting.stop:
+            group.start_soon(_later, at_s, stopper, by)
+        try:
+            await play(
+                prepared,
+                "run",
+                client,
+                sink,
+                clock,
+                stopper,
+                lambda: spare if setting.spare else None,
+                setting.server_alive,
+            )
+        except Exception as error:  # a run that ends by a fault of its own raises it, whatever it is
+            fault = error
+        over_s = anyio.current_time() - started_s
+        group.cancel_scope.cancel()
+    records = tuple(decoded(line) for line in (*sink.lines, *spare.lines))
+    return Played(records, tuple(tap.calls), sink.broken_at_s, over_s, fault)
+
+
+async def _later(at_s: float, stopper: Stopper, by: StopReason) -> None:
+    await anyio.sleep(at_s)
+    stopper.ask(by)
+
+
+def decoded(line: bytes) -> Record:
+    """A line of a log."""
+    record = decode(line)
+    assert isinstance(record, Record)
+    return record
+
+
+def renderer() -> Renderer:
+    """The shipped vocabulary."""
+    return shipped()
+
+
+def run_really(main: Callable[[], Awaitable[None]]) -> None:
+    """Runs `main` on the machine's own clock, for tests with sockets."""
+    anyio.run(main)

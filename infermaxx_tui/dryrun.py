@@ -56,7 +56,7 @@ def _describe(planned: Plan, transcripts: tuple[Session, ...], target: int) -> I
     yield f"{count} conversations, {planned.at_once} at once, to {tokens_text(target)} tokens each"
     bound = bound95(0, recalls)
     if bound is not None:
-        excluded = f"a miss rate above {bound:.1%} is excluded with 95 % confidence"
+        excluded = f"a miss rate above {100 * bound:.3g} % is excluded with 95 % confidence"
         yield f"{recalls} recalls planned: if all come back, {excluded}"
     for conversation in planned.conversations[: planned.at_once]:
         names = " + ".join(transcripts[i].id for i in conversation.chain)

@@ -27,6 +27,10 @@ class Host:
         self._url = url
         self._port_file = port_file
 
+    def alive(self) -> bool:
+        """Whether a server process of ours still lives."""
+        return self.server is not None and self.server.alive
+
     def wait(self) -> str:
         """The server's URL, once a server of ours answers there. Raises ServerUnusableError."""
         url = self._url

@@ -42,23 +42,36 @@ def prepare_run(wish: Wish, loaded: Loaded, folder: RunFolder, url: str, note: C
     return msgspec.structs.replace(prepared, scenario_text=text, earlier=earlier)
 
 
-def play_run(
-    wish: Wish, prepared: Prepared, folder: RunFolder, url: str, ending: Ending, begin: Callable[[], None]
-) -> ExitCode:
+class Run(msgspec.Struct, frozen=True):
+    """A run that is about to begin."""
+
+    prepared: Prepared
+    folder: RunFolder
+    url: str
+    api_key: str | None
+    ending: Ending
+    server_alive: Callable[[], bool] | None
+    """Whether the server's process still lives, if it is ours."""
+
+
+def play_run(run: Run, begin: Callable[[], None]) -> ExitCode:
     """Plays the run and writes its verdict, whose exit code comes out. `begin` is called when the log stands.
 
-    Raises RunError, before `begin`, if there is no space for a run.
+    Raises RunError, before `begin`, if there is no space for a run. A fault of this program is raised, but only after
+    the verdict on what was seen until then is written.
     """
-    api_key = os.environ.get(wish.api_key_env)
+    folder = run.folder
     reserve(folder)
-    rundir.replace_file(folder.scenario, prepared.scenario_text.encode())
-    sink = Appender(folder.events, secret=api_key)
+    rundir.replace_file(folder.scenario, run.prepared.scenario_text.encode())
+    sink = Appender(folder.events, secret=run.api_key)
     begin()
-    anyio.run(_play, prepared, folder, url, api_key, sink, ending)
-    sink.close()
-    folder.reserve.unlink(missing_ok=True)
-    verdict = judge_folder(folder)
-    write_verdict(folder, verdict)
+    try:
+        anyio.run(_play, run, sink)
+    finally:
+        sink.close()
+        folder.reserve.unlink(missing_ok=True)
+        verdict = judge_folder(folder)
+        write_verdict(folder, verdict)
     return exit_code(verdict)
 
 
@@ -81,21 +94,19 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-async def _play(
-    prepared: Prepared, folder: RunFolder, url: str, api_key: str | None, sink: Appender, ending: Ending
-) -> None:
-    stopper = Stopper()
+async def _play(run: Run, sink: Appender) -> None:
+    stopper, folder = Stopper(), run.folder
 
     def spare() -> Appender | None:
         folder.reserve.unlink(missing_ok=True)
         try:
-            return Appender(folder.path / "events-1.jsonl", part=1, secret=api_key)
+            return Appender(folder.path / "events-1.jsonl", part=1, secret=run.api_key)
         except OSError:
             return None
 
-    async with make_client(url, api_key) as client, anyio.create_task_group() as group:
-        await group.start(ending.obey, stopper.ask)
-        await play(prepared, folder.id, client, sink, SystemClock(), stopper, spare)
+    async with make_client(run.url, run.api_key) as client, anyio.create_task_group() as group:
+        await group.start(run.ending.obey, stopper.ask)
+        await play(run.prepared, folder.id, client, sink, SystemClock(), stopper, spare, run.server_alive)
         group.cancel_scope.cancel()
 
 

@@ -19,11 +19,13 @@ from infermaxx_tui.idcache import tokenise_cached
 from infermaxx_tui.runner.client import make_client
 from infermaxx_tui.runner.context import Prepared
 from infermaxx_tui.server.describe import ServerFacts, describe
-from infermaxx_tui.tokenize import TokenizerError, agreement, resolve
+from infermaxx_tui.tokenize import ServerRenderer, TokenizerError, agreement, resolve
 from infermaxx_tui.wish import Loaded, Wish
 
 _QUESTION_TOKENS = 160
 """Room for a recall question and a sentinel exchange beyond the target depth."""
+_DAMAGE = ("malformed_line", "line_too_long", "torn_tail")
+"""Losses of whole lines, by their names in the loss ledger."""
 _LEAST_DEPTH = 64
 _LEAST_WINDOW = 512
 """A window in which `_fitting` always finds room."""
@@ -55,7 +57,8 @@ async def prepare(
     seed, nonce = scenario.seed, wish.nonce or secrets.token_hex(8)
     planned = plan(scenario, lengths, seed, nonce)
     resolve_limits(scenario, planned)
-    notes = (*preflight(scenario, planned, facts), *((remark,) if remark is not None else ()))
+    notes = (*damage(loaded.transcripts), *preflight(scenario, planned, facts))
+    notes += tuple(line for line in (remark, retokenised(scenario, facts)) if line is not None)
     prepared = Prepared(
         scenario=scenario,
         scenario_text=loaded.text,
@@ -63,7 +66,7 @@ async def prepare(
         transcripts=loaded.transcripts,
         tokenised=tokenised,
         renderer=renderer,
-        regime=_regime(loaded, facts, renderer, planned),
+        regime=_regime(loaded, facts, renderer, planned, remark),
         seed=seed,
         nonce=nonce,
         model=facts.model,
@@ -77,20 +80,23 @@ def _renderer(
 ) -> tuple[Renderer | None, str | None]:
     """The renderer and a remark about it; a run by ids without one that the server agrees with is refused.
 
-    The client stays open, since a renderer that asks the server goes on asking it.
+    The client stays open only for a renderer that goes on asking the server.
     """
     headers = {"authorization": f"Bearer {api_key}"} if api_key else {}
     # loading the trust store takes longer than all questions to a server near by
-    http = httpx.Client(
-        base_url=url, headers=headers, trust_env=False, timeout=60.0, verify=not url.startswith("http://")
-    )
+    verify = not url.startswith("http://")
+    http = httpx.Client(base_url=url, headers=headers, trust_env=False, timeout=60.0, verify=verify)
+    renderer: Renderer | None = None
     try:
         renderer = resolve(scenario.transcripts.tokenizer, url, facts.model, facts.model_root, http)
+        agreed = agreement(renderer, url, facts.model, http)
     except TokenizerError:
         if scenario.sessions.prompt == "chat" and scenario.transcripts.tokenizer == "auto":
             return None, "no tokenizer: prompts are rendered by the server, depths follow from its usage"
         raise
-    agreed = agreement(renderer, url, facts.model, http)
+    finally:
+        if not isinstance(renderer, ServerRenderer):
+            http.close()
     match agreed.outcome:
         case "different":
             raise TokenizerError(f"transcripts.tokenizer: {renderer.name} and the server differ: {agreed.detail}")
@@ -98,6 +104,13 @@ def _renderer(
             return renderer, f"{renderer.name}: {agreed.detail}"
         case "same":
             return renderer, None
+
+
+def retokenised(scenario: Scenario, facts: ServerFacts) -> str | None:
+    """A remark where the model's own ids may not come back, though the next prompt is to be made of them."""
+    if facts.engine is not None or scenario.sessions.prompt != "tokens" or scenario.sessions.replies != "live":
+        return None
+    return "not known to send token ids: replies without them are tokenised again here, maybe not as the server has them"
 
 
 def lengths_of(transcripts: tuple[Session, ...], tokenised: tuple[TokenisedTranscript, ...]) -> tuple[Lengths, ...]:
@@ -142,6 +155,20 @@ def preflight(scenario: Scenario, planned: Plan, facts: ServerFacts) -> tuple[st
     )
 
 
+def damage(transcripts: tuple[Session, ...]) -> tuple[str, ...]:
+    """A remark for each file of which lines were left out because they could not be read."""
+    lost: dict[str, dict[str, int]] = {}
+    for session in transcripts:
+        for name, count in session.loss:
+            if name in _DAMAGE:
+                lost.setdefault(session.source, {})[name] = count
+    advice = "`infermaxx transcripts stats` shows all that is lost"
+    return tuple(
+        f"{source}: lines left out: {', '.join(f'{count} {name}' for name, count in counts.items())}; {advice}"
+        for source, counts in lost.items()
+    )
+
+
 def _fitting(target: int, reply: int, budget: int, window: int) -> str:
     """What to type so that the window suffices: less depth, and smaller budgets only where depth alone does not do."""
     changed = []
@@ -160,11 +187,15 @@ def _fitting(target: int, reply: int, budget: int, window: int) -> str:
     return " ".join(changed)
 
 
-def _regime(loaded: Loaded, facts: ServerFacts, renderer: Renderer | None, planned: Plan) -> Regime:
+def _regime(
+    loaded: Loaded, facts: ServerFacts, renderer: Renderer | None, planned: Plan, remark: str | None
+) -> Regime:
     scenario, cache, missing = loaded.scenario, facts.cache, dict(facts.missing)
     missing |= {"gpu": "no GPU sensors in this version", "power_limit_w": "no GPU sensors in this version"}
-    if renderer is None:
-        missing["tokenizer"] = "none: chat replay by the server's own template"
+    if (again := retokenised(scenario, facts)) is not None:
+        missing["reply_token_ids"] = again
+    if remark is not None:
+        missing["tokenizer" if renderer is None else "tokenizer_agreement"] = remark
     chat_live = scenario.sessions.prompt == "chat" and scenario.sessions.replies == "live"
     texts = hashlib.sha256()
     for session in loaded.transcripts:

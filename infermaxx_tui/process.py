@@ -67,13 +67,14 @@ def _run(wish: Wish, ending: Ending) -> int:
     lock = folder.hold()
     try:
         with hosted(loaded, folder) as host:
-            from infermaxx_tui.playing import play_run, prepare_run, tell
+            from infermaxx_tui.playing import Run, play_run, prepare_run, tell
 
             if host.server is not None:
                 ending.last_act = host.server.kill
             url = host.wait()
             prepared = prepare_run(wish, loaded, folder, url, lambda text: _say(Said("note", text)))
-            code = play_run(wish, prepared, folder, url, ending, lambda: _begin(folder))
+            key, alive = os.environ.get(wish.api_key_env), host.alive if host.server is not None else None
+            code = play_run(Run(prepared, folder, url, key, ending, alive), lambda: _begin(folder))
             os.close(lock)
             tell(wish, folder)
             return int(code)

@@ -54,15 +54,14 @@ class _Failure(msgspec.Struct, frozen=True):
 
 
 def server_tokenizes(client: httpx.Client, model: str, url: str = "") -> bool:
-    """Whether the server has a /tokenize; False where it answers that there is no such route.
+    """Whether the server has vLLM's /tokenize; False where there is no such route, or one that reads no `prompt`.
 
     Raises TokenizerError if it cannot be reached or answers with another error.
     """
     try:
-        ServerRenderer(client, model, url).encode("a")
+        return bool(ServerRenderer(client, model, url).encode("a"))
     except _NoRoute:
         return False
-    return True
 
 
 class ServerRenderer:
@@ -166,7 +165,7 @@ class ServerRenderer:
         if answer.status_code == httpx.codes.OK:
             return answer.content
         said = _failure_text(answer.content)
-        if answer.status_code in (httpx.codes.NOT_FOUND, httpx.codes.METHOD_NOT_ALLOWED) and not said:
+        if answer.status_code in _NO_SUCH_ROUTE and "model" not in said.lower():
             raise _NoRoute(
                 f"{where}: this server has no such route; set transcripts.tokenizer to the model's directory"
             )
@@ -179,6 +178,10 @@ class ServerRenderer:
             return msgspec.json.decode(body, type=kind)
         except msgspec.DecodeError as error:
             raise TokenizerError(f"{self._root}{route}: the answer is not vLLM's: {one_line(error)}") from None
+
+
+_NO_SUCH_ROUTE = (httpx.codes.NOT_FOUND, httpx.codes.METHOD_NOT_ALLOWED, httpx.codes.NOT_IMPLEMENTED)
+"""Also what vLLM answers for a model that it does not serve, but then it names the model."""
 
 
 class _NoRoute(TokenizerError):

@@ -1,0 +1,178 @@
+"""Stopping, leaving, hanging up and dying: what is left is a verdict, or a log that says that there is none."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from clitools import Command, Place, decoding, kill_runner, log_of, until
+
+from infermaxx_tui.core import events as ev
+from infermaxx_tui.exitcodes import ExitCode
+from infermaxx_tui.log import Follower
+from infermaxx_tui.rundir import RunFolder
+
+_LONG = ("--set", "sessions.rounds=400")
+
+
+@contextmanager
+def _long_run(place: Place, small: Path, server: str, *words: str) -> Iterator[Command]:
+    """A run that ends only when it is told to."""
+    with place.started("run", str(small), "--headless", "--url", server, *_LONG, *words) as command:
+        yield command
+
+
+def _last(folder: Path) -> ev.RunEnded:
+    last = log_of(folder)[-1]
+    assert isinstance(last, ev.RunEnded)
+    return last
+
+
+@pytest.mark.parametrize(("number", "by"), [(signal.SIGINT, "sigint"), (signal.SIGTERM, "sigterm")])
+def test_one_signal_ends_the_run_with_its_verdict(
+    place: Place, small: Path, server: str, number: signal.Signals, by: str
+) -> None:
+    with _long_run(place, small, server, "--json") as command:
+        folder = decoding(command.folder)
+        command.process.send_signal(number)
+        done = command.end()
+    assert done.verdict["verdict"] == "INCONCLUSIVE"
+    assert done.code == ExitCode.INCONCLUSIVE
+    assert _last(folder).reason == "stopped"
+    assert done.verdict["ended"] == "stopped"
+    assert (
+        any(isinstance(event, ev.StopAsked) and event.by == by for event in log_of(folder))
+        or by in _last(folder).detail
+    )
+
+
+def test_two_signals_end_at_once_without_a_verdict(place: Place, small: Path, server: str) -> None:
+    with _long_run(place, small, server) as command:
+        folder = decoding(command.folder)
+        pid = RunFolder(folder).pid()
+        assert pid is not None
+        os.kill(pid, signal.SIGSTOP)  # so that the first signal cannot be obeyed before the second one comes
+        command.process.send_signal(signal.SIGINT)
+        until(lambda: _pending(pid, signal.SIGINT))
+        command.process.send_signal(signal.SIGTERM)
+        until(lambda: _pending(pid, signal.SIGTERM))
+        done = command.end()
+        os.kill(pid, signal.SIGCONT)
+        until(lambda: not RunFolder(folder).alive())
+    assert done.code == ExitCode.INTERRUPTED
+    assert done.out == ""
+    assert not (folder / "verdict.json").exists()
+    assert place.inside("judge", str(folder)).code == ExitCode.INCONCLUSIVE
+
+
+def _pending(pid: int, number: signal.Signals) -> bool:
+    """Whether a stopped process has this signal waiting."""
+    status = Path(f"/proc/{pid}/status")
+    if not status.exists():
+        pytest.skip("no /proc here to see pending signals in")
+    waiting = [line for line in status.read_text(encoding="ascii").splitlines() if line.startswith("ShdPnd:")]
+    return bool(int(waiting[0].split()[1], 16) >> (number - 1) & 1)
+
+
+def test_a_signal_before_the_run_begins_leaves_nothing_behind(place: Place, small: Path) -> None:
+    slow = 'server.launch=["sh", "-c", "trap : TERM; touch started; sleep 600 & wait; touch stopped"]'
+    with place.started("run", str(small), "--headless", "--set", slow) as command:
+        until((place.root / "started").exists)
+        command.process.send_signal(signal.SIGINT)
+        done = command.end()
+    assert done.code == ExitCode.INTERRUPTED
+    assert "before the run began" in done.complaint
+    assert place.folders == []
+    assert (place.root / "stopped").exists()
+
+
+def test_a_run_outlives_whoever_started_it_and_a_hang_up(place: Place, small: Path, server: str) -> None:
+    with _long_run(place, small, server) as command:
+        folder = decoding(command.folder)
+        command.process.kill()
+        command.end()
+        pid = RunFolder(folder).pid()
+        assert pid is not None
+        os.kill(pid, signal.SIGHUP)
+        seen = (folder / "events.jsonl").stat().st_size
+        until(lambda: (folder / "events.jsonl").stat().st_size > seen)
+        stopped = place.run("stop", folder.name, "--json")
+    assert stopped.code == ExitCode.INCONCLUSIVE
+    assert stopped.out.encode() == (folder / "verdict.json").read_bytes()
+    assert _last(folder).reason == "stopped"
+
+
+def test_detach_attach_and_stop(place: Place, small: Path, server: str) -> None:
+    started = place.run("run", str(small), "--detach", "--url", server, *_LONG)
+    assert started.code == ExitCode.PASS
+    folder = place.runs / started.out.strip()
+    try:
+        assert place.folders == [folder]
+        decoding(folder)
+        assert f"infermaxx stop {folder.name}" in started.err
+        assert "running" in place.inside("runs").out
+        with place.started("attach", "latest", "--headless", "--json") as left:
+            until(lambda: "tok/s" in left.said)
+            left.process.send_signal(signal.SIGINT)
+            assert left.end().code == ExitCode.INTERRUPTED
+        assert RunFolder(folder).alive()
+        with place.started("attach", "latest", "--headless", "--json") as attached:
+            until(lambda: "tok/s" in attached.said)
+            stopped = place.run("stop", "latest")
+            done = attached.end()
+    finally:
+        kill_runner(folder)
+    assert stopped.code == done.code == ExitCode.INCONCLUSIVE
+    assert done.out.encode() == (folder / "verdict.json").read_bytes()
+    again = place.inside("stop", folder.name)
+    assert again.code == ExitCode.USAGE
+    assert "no runner is alive" in again.complaint
+
+
+def test_a_runner_that_was_killed_is_shown_as_dead_and_never_passes(place: Place, small: Path, server: str) -> None:
+    with _long_run(place, small, server, "--json") as command:
+        folder = decoding(command.folder)
+        kill_runner(folder)
+        done = command.end()
+    assert done.code == ExitCode.INCONCLUSIVE
+    assert done.verdict["ended"] is None
+    (row,) = place.inside("runs", "--json").rows
+    assert (row["state"], row["verdict"], row["read"]) == ("died", "INCONCLUSIVE", False)
+    for verb in ("attach", "judge"):
+        looked = place.inside(verb, folder.name, "--json")
+        assert looked.code == ExitCode.INCONCLUSIVE
+        assert looked.verdict == done.verdict
+    (row,) = place.inside("runs", "--json").rows
+    assert (row["state"], row["read"]) == ("died", True)
+
+
+def test_a_log_that_was_torn_is_read_up_to_its_last_whole_line(passed: tuple[object, Path], place: Place) -> None:
+    _, healthy = passed
+    folder = place.runs / healthy.name
+    folder.mkdir(parents=True)
+    whole = (healthy / "events.jsonl").read_bytes()
+    lines = whole.splitlines(keepends=True)
+    (folder / "events.jsonl").write_bytes(b"".join(lines[:-20]) + lines[-20][:37])
+    follower = Follower(folder / "events.jsonl")
+    assert len(list(follower.read())) == len(lines) - 20
+    assert follower.torn == 37
+    judged = place.inside("judge", folder.name, "--json")
+    assert judged.code == ExitCode.INCONCLUSIVE
+    assert judged.verdict["instrument"]["invalid_lines"] == 0
+    (row,) = place.inside("runs", "--json").rows
+    assert row["state"] == "died"
+
+
+def test_evidence_of_a_failure_outlives_the_runner(forgot: tuple[object, Path], place: Place) -> None:
+    _, sick = forgot
+    folder = place.runs / sick.name
+    folder.mkdir(parents=True)
+    lines = (sick / "events.jsonl").read_bytes().splitlines(keepends=True)
+    (folder / "events.jsonl").write_bytes(b"".join(lines[:-1]))
+    judged = place.inside("judge", folder.name, "--json")
+    assert judged.code == ExitCode.FAIL
+    assert judged.verdict["ended"] is None

@@ -19,12 +19,10 @@ _STOPPED_S = 2.0
 
 async def reconcile(run: RunContext, streams: Streams, baseline: MetricsRead) -> None:
     """Logs the comparison, or why none could be made. After a stop it does not wait for long."""
-    reading = MetricsRead(error="not read: nothing is sent once the log is lost")
-    if run.recorder.lost is None:
-        reading = MetricsRead(error="not read: the run was stopped")
-        with anyio.move_on_after(_STOPPED_S if run.stopper.hard else math.inf):
-            reading = await _when_idle(run)
-        run.recorder.emit(reading)
+    reading = MetricsRead(error="not read in time: the run was stopped")
+    with anyio.move_on_after(_STOPPED_S if run.stopper.hard else math.inf):
+        reading = await _when_idle(run)
+    run.recorder.emit(reading)
     totals = streams.totals
     run.recorder.emit(
         CountsReconciled(

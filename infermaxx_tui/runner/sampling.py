@@ -91,7 +91,9 @@ async def healthy(client: httpx.AsyncClient) -> bool:
 
 
 async def scrape(run: RunContext) -> MetricsRead:
-    """The server's counters now."""
+    """The server's counters now; nothing is asked any more once the log is lost."""
+    if run.recorder.lost is not None:
+        return MetricsRead(error="not read: the log is lost, and nothing is sent after that")
     started_us = run.recorder.clock.mono_us()
     try:
         answer = await run.client.get("/metrics", timeout=_SCRAPE_TIMEOUT_S)

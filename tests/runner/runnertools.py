@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from collections.abc import AsyncIterator, Callable
+from typing import Any, TypeVar
 
 import anyio
 import httpx
@@ -11,6 +11,8 @@ import msgspec
 
 from infermaxx_tui.core.events import AnyEvent, Event, Record, RequestEnded, TagAsked, decode, encode
 from infermaxx_tui.core.fold import Fold
+from infermaxx_tui.core.plan import Plan
+from infermaxx_tui.core.regime import Regime
 from infermaxx_tui.core.render import Renderer
 from infermaxx_tui.core.scenario import Scenario, parse_scenario
 from infermaxx_tui.core.state import RunState
@@ -19,8 +21,14 @@ from infermaxx_tui.core.verdict import Verdict, judge_run
 from infermaxx_tui.log import EvidenceLostError
 from infermaxx_tui.prepare import prepare
 from infermaxx_tui.runner.client import make_client
-from infermaxx_tui.runner.context import Prepared, Stopper, StopReason
+from infermaxx_tui.runner.clock import Clock
+from infermaxx_tui.runner.context import Prepared, RunContext, Stopper, StopReason
+from infermaxx_tui.runner.exchange import Order
+from infermaxx_tui.runner.lines import Prompt
 from infermaxx_tui.runner.play import play
+from infermaxx_tui.runner.recorder import Recorder
+from infermaxx_tui.runner.sampling import watch_stalls
+from infermaxx_tui.runner.stream import Streams
 from infermaxx_tui.sim.api import App
 from infermaxx_tui.sim.config import SimConfig
 from infermaxx_tui.sim.engine import Engine
@@ -113,6 +121,8 @@ class Call(msgspec.Struct, frozen=True):
     path: str
     server_id: str
     body: Body | None
+    after_loss: bool = False
+    """The log could not be written any more."""
 
     @property
     def sent(self) -> Body:
@@ -132,6 +142,7 @@ class Tap(httpx.AsyncBaseTransport):
 
     def __init__(self, inner: httpx.AsyncBaseTransport) -> None:
         self.calls: list[Call] = []
+        self.lost: Callable[[], bool] = lambda: False
         self._inner = inner
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -139,7 +150,8 @@ class Tap(httpx.AsyncBaseTransport):
         path = request.url.path
         wants_tokens = path.endswith("completions")
         body = msgspec.json.decode(content, type=Body) if wants_tokens else None
-        self.calls.append(Call(anyio.current_time(), path, request.headers.get("x-request-id", ""), body))
+        server_id = request.headers.get("x-request-id", "")
+        self.calls.append(Call(anyio.current_time(), path, server_id, body, self.lost()))
         return await self._inner.handle_async_request(request)
 
 
@@ -148,7 +160,7 @@ class MemorySink:
 
     def __init__(self, breaks_after: int | None = None, part: int = 0) -> None:
         self.lines: list[bytes] = []
-        self.broken_at_s: float | None = None
+        self.broken = False
         self._breaks_after = breaks_after
         self._part = part
 
@@ -160,8 +172,7 @@ class MemorySink:
     def append(self, event: AnyEvent, wall_ms: int, mono_us: int) -> Record:
         """The record as written."""
         if self._breaks_after is not None and len(self.lines) >= self._breaks_after:
-            if self.broken_at_s is None:
-                self.broken_at_s = anyio.current_time()
+            self.broken = True
             raise EvidenceLostError("No space left on device")
         record = Record(self._part, len(self.lines), wall_ms, mono_us, event)
         self.lines.append(encode(record))
@@ -173,8 +184,8 @@ class Played(msgspec.Struct, frozen=True):
 
     records: tuple[Record, ...]
     calls: tuple[Call, ...]
-    broken_at_s: float | None
     over_s: float
+    """Seconds from the first to the last line."""
     fault: Exception | None = None
 
     def of(self, kind: type[E]) -> tuple[E, ...]:
@@ -272,6 +283,7 @@ async def _play(setting: Setting) -> Played:
 async def play_prepared(prepared: Prepared, tap: Tap, clock: VirtualClock, setting: Setting) -> Played:
     """Plays what was prepared, with the wishes to stop at their times."""
     sink, spare, stopper = MemorySink(setting.breaks_after), MemorySink(part=1), Stopper()
+    tap.lost = lambda: sink.broken
     fault: Exception | None = None
     started_s = anyio.current_time()
     async with make_client(URL, None, tap) as client, anyio.create_task_group() as group:
@@ -293,12 +305,133 @@ async def play_prepared(prepared: Prepared, tap: Tap, clock: VirtualClock, setti
         over_s = anyio.current_time() - started_s
         group.cancel_scope.cancel()
     records = tuple(decoded(line) for line in (*sink.lines, *spare.lines))
-    return Played(records, tuple(tap.calls), sink.broken_at_s, over_s, fault)
+    return Played(records, tuple(tap.calls), over_s, fault)
 
 
 async def _later(at_s: float, stopper: Stopper, by: StopReason) -> None:
     await anyio.sleep(at_s)
     stopper.ask(by)
+
+
+Piece = float | bytes | Exception
+"""What a scripted server does next: waits so many seconds, writes, or breaks."""
+
+
+class Scripted(httpx.AsyncBaseTransport):
+    """Answers every request for tokens with the same script; anything else with an empty 200 after `aside_s`."""
+
+    def __init__(self, *pieces: Piece, status: int = 200, headers: tuple[tuple[str, str], ...] = ()) -> None:
+        self.asides: list[str] = []
+        self.aside_s = 0.0
+        self.sent = 0
+        self._pieces = pieces
+        self._status = status
+        self._headers = list(headers)
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if not request.url.path.endswith("completions"):
+            self.asides.append(request.url.path)
+            await anyio.sleep(self.aside_s)
+            return httpx.Response(200, request=request)
+        self.sent += 1
+        stream = _Script(self._pieces)
+        return httpx.Response(self._status, headers=self._headers, stream=stream, request=request)
+
+
+class _Script(httpx.AsyncByteStream):
+    def __init__(self, pieces: tuple[Piece, ...]) -> None:
+        self._pieces = pieces
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for piece in self._pieces:
+            match piece:
+                case bytes():
+                    yield piece
+                case Exception():
+                    raise piece
+                case seconds:
+                    await anyio.sleep(seconds)
+
+    async def aclose(self) -> None:
+        """Nothing is held."""
+
+
+def said(text: str, *ids: int, finish: str | None = None) -> bytes:
+    """An event of a completion."""
+    choice = {"index": 0, "text": text, "token_ids": list(ids), "finish_reason": finish}
+    return b"data: " + msgspec.json.encode({"id": "cmpl-1", "choices": [choice]}) + b"\n\n"
+
+
+def delta(finish: str | None = None, **fields: object) -> bytes:
+    """An event of a chat reply."""
+    choice = {"index": 0, "delta": fields, "finish_reason": finish}
+    return b"data: " + msgspec.json.encode({"id": "chatcmpl-1", "choices": [choice]}) + b"\n\n"
+
+
+def counted(prompt_tokens: int, completion_tokens: int) -> bytes:
+    """The usage event."""
+    usage = {"prompt_tokens": prompt_tokens, "completion_tokens": completion_tokens}
+    return b"data: " + msgspec.json.encode({"id": "cmpl-1", "choices": [], "usage": usage}) + b"\n\n"
+
+
+DONE = b"data: [DONE]\n\n"
+
+
+class Bench(msgspec.Struct, frozen=True):
+    """A run without conversations, to send single requests with."""
+
+    run: RunContext
+    streams: Streams
+    sink: MemorySink
+
+    @property
+    def events(self) -> tuple[AnyEvent, ...]:
+        """What was logged."""
+        return tuple(decoded(line).event for line in self.sink.lines)
+
+
+def bench(client: httpx.AsyncClient, clock: Clock, overrides: tuple[str, ...] = ()) -> Bench:
+    """A run context over `client`."""
+    scenario = scenario_of(overrides)
+    prepared = Prepared(
+        scenario=scenario,
+        scenario_text=SCENARIO,
+        plan=Plan((), (), 1),
+        transcripts=(),
+        tokenised=(),
+        renderer=shipped(),
+        regime=Regime(),
+        seed=1,
+        nonce=NONCE,
+        model="m",
+    )
+    sink = MemorySink()
+    run = RunContext(prepared, client, Recorder(sink, clock, lambda: None), Stopper())
+    return Bench(run, Streams(run), sink)
+
+
+def order(ids: tuple[int, ...] = (5, 6, 7), **changes: Any) -> Order:
+    """A turn of a prompt of three ids."""
+    plain = Order(prompt=Prompt(ids=ids, known_tokens=len(ids)), session=0, turn=1, kind="turn", max_tokens=64)
+    return msgspec.structs.replace(plain, **changes)
+
+
+def send_scripted(
+    transport: Scripted, overrides: tuple[str, ...] = (), **changes: object
+) -> tuple[RequestEnded, Bench]:
+    """Sends one request on virtual time, with the watch for stalls beside it."""
+    return run_virtual(_send_scripted, transport, overrides, changes)
+
+
+async def _send_scripted(
+    transport: Scripted, overrides: tuple[str, ...], changes: dict[str, Any]
+) -> tuple[RequestEnded, Bench]:
+    async with make_client(URL, None, transport) as client, anyio.create_task_group() as group:
+        made = bench(client, VirtualClock(), overrides)
+        group.start_soon(watch_stalls, made.run)
+        exchange = await made.streams.send(order(**changes))
+        group.cancel_scope.cancel()
+    return exchange.ended, made
 
 
 def decoded(line: bytes) -> Record:
@@ -311,8 +444,3 @@ def decoded(line: bytes) -> Record:
 def renderer() -> Renderer:
     """The shipped vocabulary."""
     return shipped()
-
-
-def run_really(main: Callable[[], Awaitable[None]]) -> None:
-    """Runs `main` on the machine's own clock, for tests with sockets."""
-    anyio.run(main)

@@ -1,0 +1,88 @@
+"""CPU a client process spends on one streamed event, for bare loops, for our path, and for the whole runner.
+
+Every row receives the same events over loopback sockets from `blaster.py` and at least parses their JSON. CPU is
+`time.process_time` of this process from the moment at which all streams have their headers. Best of the rounds, which
+are interleaved so that a busy moment of the machine hits all rows alike.
+
+    python -m tests.bench.bench_stream [--streams 64] [--events 400] [--rate-hz 200] [--rounds 6]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Iterator
+from pathlib import Path
+
+from tests.bench.loops import rows
+from tests.bench.sinks import Gate, Load, Row, Sink
+
+
+@contextlib.contextmanager
+def blaster(streams: int, events: int, rate_hz: float) -> Iterator[Load]:
+    """The server in a process of its own."""
+    script = str(Path(__file__).with_name("blaster.py"))
+    arguments = [f"--streams={streams}", f"--events={events}", f"--rate-hz={rate_hz}"]
+    with subprocess.Popen([sys.executable, script, *arguments], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield Load(int(process.stdout.readline()), streams, events)
+        finally:
+            process.terminate()
+
+
+def measure(row: Row, sink: Sink, load: Load) -> tuple[float, float]:
+    """(CPU µs per event, events per read) of one run. Raises if events went missing."""
+    gate = Gate(load.streams)
+    asyncio.run(_awaited(row(load, gate, sink)))
+    end_s = time.process_time()
+    assert gate.begin_s is not None
+    wanted = load.streams * load.events
+    if gate.events < wanted:
+        raise SystemExit(f"{gate.events} events of {wanted} came")
+    return (end_s - gate.begin_s) * 1e6 / wanted, wanted / gate.reads
+
+
+async def _awaited(row: Awaitable[None]) -> None:
+    await row
+
+
+def measure_runner(load: Load) -> tuple[float, float]:
+    """The same of the whole runner, from its first token to the end of its last reply."""
+    from tests.bench.whole_runner import drive_in_new_loop  # late: the other rows do without a runner
+
+    took = drive_in_new_loop(load.port, load.streams)
+    return took.cpu_s * 1e6 / (load.streams * load.events), float("nan")
+
+
+def main() -> None:
+    """Measures and prints."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--streams", type=int, default=64)
+    parser.add_argument("--events", type=int, default=400)
+    parser.add_argument("--rate-hz", type=float, default=200.0, help="events a second of each stream; 0: no pause")
+    parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--without-runner", action="store_true")
+    options = parser.parse_args()
+    table = rows()
+    best: dict[str, tuple[float, float]] = {}
+    with blaster(options.streams, options.events, options.rate_hz) as load:
+        for _ in range(options.rounds):
+            taken = {name: measure(row, sink, load) for name, (row, sink, _) in table.items()}
+            if not options.without_runner:
+                taken["the whole runner"] = measure_runner(load)
+            for name, costs in taken.items():
+                best[name] = min(best.get(name, costs), costs)
+    floor = min(best[name][0] for name, (_, _, bare) in table.items() if bare)
+    print(f"{options.streams} streams, {options.events} events each, {options.rate_hz:g} Hz, best of {options.rounds}")
+    print(f"{'':40}{'CPU µs/event':>14}{'events/read':>13}{'x best bare':>13}")
+    for name, (cost, per_read) in best.items():
+        print(f"{name:40}{cost:14.2f}{per_read:13.2f}{cost / floor:13.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import AsyncIterator
 
 import httpx
 import msgspec
@@ -20,6 +21,7 @@ _TOO_LONG = re.compile(
 """vllm-wire.md §2.3: every body that says that our prompt does not fit."""
 _MAX_RETRY_AFTER_S = 5.0
 _REFUSAL_BYTES = 65536
+_PIECE_BYTES = 256 * 1024
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -68,6 +70,18 @@ def _message(message: Message) -> dict[str, object]:
     if message.tool_call_id:
         out["tool_call_id"] = message.tool_call_id
     return out
+
+
+async def _pieces(content: bytes) -> AsyncIterator[bytes]:
+    for at in range(0, len(content), _PIECE_BYTES):
+        yield content[at : at + _PIECE_BYTES]
+
+
+def request_of(client: httpx.AsyncClient, path: str, content: bytes, server_id: str) -> httpx.Request:
+    """The request. A large body travels in pieces, so that writing it does not hold up the other streams."""
+    headers = {"content-type": "application/json", "content-length": str(len(content)), "x-request-id": server_id}
+    body = content if len(content) <= _PIECE_BYTES else _pieces(content)
+    return client.build_request("POST", path, content=body, headers=headers)
 
 
 def byte_stream(response: httpx.Response) -> httpx.AsyncByteStream:

@@ -68,14 +68,16 @@ def describe(error: Exception, answered: bool) -> tuple[Outcome, str]:
     text = one_line(f"{type(cause).__name__}: {cause}")
     if answered:
         return "truncated", text
-    number = cause.errno if isinstance(cause, OSError) else None
+    if isinstance(error, aiohttp.ClientResponseError):
+        return "protocol", f"the answer is not HTTP: {text}"
+    number = cause.errno if isinstance(cause, OSError) and not isinstance(cause, aiohttp.ClientSSLError) else None
     if number in _OURS:
         return "cancelled", f"this machine could not send it: {text}"
     if number == errno.ECONNREFUSED or type(cause) is httpx.ConnectError:
         return "refused_connection", text
     if _timed_out(cause) or number in _UNREACHED or isinstance(cause, aiohttp.ClientConnectorDNSError):
         return "timeout", text
-    return "truncated", f"the connection broke before any byte of an answer: {text}"
+    return "truncated", f"the connection ended before an answer came: {text}"
 
 
 def _timed_out(cause: BaseException) -> bool:

@@ -15,7 +15,7 @@ from infermaxx_tui.core.reply import Reply
 from infermaxx_tui.core.sse import SseParser
 from infermaxx_tui.core.think import Think
 from infermaxx_tui.core.wire import parse
-from infermaxx_tui.runner.answer import body_of, byte_stream, read_refusal
+from infermaxx_tui.runner.answer import body_of, byte_stream, read_refusal, request_of
 from infermaxx_tui.runner.board import LiveStream
 from infermaxx_tui.runner.client import TRANSPORT_ERRORS, describe
 from infermaxx_tui.runner.context import RunContext
@@ -148,8 +148,7 @@ class _Stream:
     async def _exchange(self, parser: SseParser) -> None:
         run, order = self._run, self._order
         path, content = body_of(order.prompt, run.prepared.model, run.scenario, order.max_tokens, order.salt)
-        headers = {"content-type": "application/json", "x-request-id": f"imx-{run.prepared.nonce}-{self._live.req}"}
-        request = run.client.build_request("POST", path, content=content, headers=headers)
+        request = request_of(run.client, path, content, f"imx-{run.prepared.nonce}-{self._live.req}")
         response = await run.client.send(request, stream=True)
         try:
             self.wire.status = response.status_code

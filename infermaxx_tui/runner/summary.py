@@ -39,7 +39,7 @@ class Wire(msgspec.Struct, kw_only=True):
             return "cancelled", self.cancelled
         if self.refused is not None:
             return self.refused
-        if self.broken is not None and self.broken[0] != "truncated":
+        if self.broken is not None and (self.status is None or self.broken[0] != "truncated"):
             return self.broken
         ending = reply.outcome(self.broken[1] if self.broken is not None else None)
         return ending.outcome, ending.detail

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+
+import aiohttp
 import anyio
 import httpx
 import pytest
@@ -28,7 +31,7 @@ from infermaxx_tui.core.stats import LogHistogram
 from infermaxx_tui.core.transcript import Message
 from infermaxx_tui.runner.answer import body_of
 from infermaxx_tui.runner.board import Board, LiveStream
-from infermaxx_tui.runner.client import make_client
+from infermaxx_tui.runner.client import describe, make_client
 from infermaxx_tui.runner.exchange import Totals
 from infermaxx_tui.runner.lines import Prompt
 from infermaxx_tui.virtual import VirtualClock, run_virtual
@@ -300,6 +303,31 @@ def test_what_a_refused_stream_of_one_megabyte_costs() -> None:
     ended, _ = send_scripted(Scripted(*[b"x" * 65536] * 16, status=500))
     assert ended.error is not None
     assert len(ended.error) <= 500
+
+
+@pytest.mark.parametrize(
+    ("error", "cause", "outcome"),
+    [
+        (httpx.ConnectError("All connection attempts failed"), None, "refused_connection"),
+        (httpx.ConnectError("x"), OSError(errno.ECONNREFUSED, "refused"), "refused_connection"),
+        (httpx.ConnectError("x"), OSError(errno.EHOSTUNREACH, "no route"), "timeout"),
+        (httpx.ConnectTimeout("x"), None, "timeout"),
+        (httpx.TimeoutException("x"), aiohttp.ConnectionTimeoutError("connect"), "timeout"),
+        (httpx.ConnectTimeout("x"), aiohttp.ServerDisconnectedError(), "truncated"),
+        (httpx.ConnectTimeout("x"), aiohttp.ClientOSError(errno.ECONNRESET, "reset"), "truncated"),
+        (httpx.ConnectError("x"), OSError(errno.EMFILE, "too many open files"), "cancelled"),
+        (httpx.ConnectError("x"), OSError(errno.EADDRNOTAVAIL, "no port left"), "cancelled"),
+        (OSError(errno.ENOBUFS, "no buffers"), None, "cancelled"),
+        (httpx.RemoteProtocolError("Server disconnected"), None, "truncated"),
+    ],
+)
+def test_what_a_transport_error_before_an_answer_means(error: Exception, cause: Exception | None, outcome: str) -> None:
+    error.__cause__ = cause
+    found, text = describe(error, answered=False)
+    assert found == outcome
+    assert text
+    assert "\n" not in text
+    assert describe(error, answered=True)[0] == "truncated"
 
 
 def test_totals_tell_cut_from_uncounted_from_never_worked_on() -> None:

@@ -1,0 +1,448 @@
+"""Real sockets on this machine: what each way of breaking a connection is called, and whole runs over them."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import socket
+import struct
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+from runnertools import DONE, NONCE, SCENARIO, MemorySink, bench, counted, decoded, order, said, scenario_of, transcript
+
+from infermaxx_tui.core.events import Record, RequestEnded, RunEnded
+from infermaxx_tui.core.fold import Fold
+from infermaxx_tui.core.verdict import Verdict, judge_run
+from infermaxx_tui.prepare import prepare
+from infermaxx_tui.runner.client import make_client
+from infermaxx_tui.runner.clock import SystemClock
+from infermaxx_tui.runner.context import Stopper
+from infermaxx_tui.runner.lines import Prompt
+from infermaxx_tui.runner.play import play
+from infermaxx_tui.sim.api import App
+from infermaxx_tui.sim.config import SimConfig
+from infermaxx_tui.sim.engine import Engine
+from infermaxx_tui.sim.server import SimServer
+from infermaxx_tui.vocabulary import shipped
+from infermaxx_tui.wish import Loaded, Wish
+
+HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
+CHUNKED = HEAD + b"transfer-encoding: chunked\r\n\r\n"
+WHOLE = (said("a", 1), said("", 9, finish="stop"), counted(3, 2), DONE)
+
+Talk = Callable[["Peer"], Awaitable[None]]
+
+
+class Peer:
+    """One connection of a server that does as a test says."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:
+        self._reader = reader
+        self._writer = writer
+        self.number = number
+
+    async def request(self) -> bytes:
+        """The next request's body. Raises IncompleteReadError when there is none."""
+        head = await self._reader.readuntil(b"\r\n\r\n")
+        lines = head.lower().split(b"\r\n")
+        size = next((int(line.partition(b":")[2]) for line in lines if line.startswith(b"content-length:")), 0)
+        return await self._reader.readexactly(size)
+
+    async def send(self, *pieces: bytes) -> None:
+        """Writes, as they are."""
+        for piece in pieces:
+            self._writer.write(piece)
+            await self._writer.drain()
+
+    async def chunks(self, *pieces: bytes, last: bool = True) -> None:
+        """Writes the chunks of a body."""
+        await self.send(*(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces))
+        if last:
+            await self.send(b"0\r\n\r\n")
+
+    def reset(self) -> None:
+        """Ends the connection with a TCP reset."""
+        raw = self._writer.get_extra_info("socket")
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self._writer.transport.abort()
+
+    async def forever(self) -> None:
+        """Stays as it is until the client goes."""
+        await self._reader.read()
+
+    async def deaf(self) -> None:
+        """Reads nothing more, and stays until the test is over."""
+        self._writer.transport.pause_reading()  # type: ignore[attr-defined]  # a socket's transport can
+        await asyncio.Event().wait()
+
+
+@asynccontextmanager
+async def talking(talk: Talk) -> AsyncIterator[str]:
+    """The URL of a server whose connections do as `talk` says and then end."""
+    peers = 0
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal peers
+        peers += 1
+        try:
+            await talk(Peer(reader, writer, peers))
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, limit=1 << 22)
+    try:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        server.close()
+
+
+async def sent_to(url: str, **changes: Any) -> RequestEnded:
+    """How a single request to `url` ends."""
+    async with make_client(url, None, connect_s=0.4) as client:
+        return (await bench(client, SystemClock()).streams.send(order(**changes))).ended
+
+
+def ended_by(talk: Talk, **changes: Any) -> RequestEnded:
+    """How a single request to such a server ends."""
+
+    async def main() -> RequestEnded:
+        async with talking(talk) as url:
+            return await sent_to(url, **changes)
+
+    return anyio.run(main)
+
+
+async def sound(peer: Peer) -> None:
+    """Answers every request as it should be answered."""
+    while True:
+        await peer.request()
+        await peer.send(CHUNKED)
+        await peer.chunks(*WHOLE)
+
+
+def test_a_sound_answer() -> None:
+    ended = ended_by(sound)
+    assert (ended.outcome, ended.completion_tokens, ended.anomalies) == ("ok", 2, ())
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_nobody_listens(host: str) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    ended = anyio.run(sent_to, f"http://{host}:{port}")
+    assert (ended.outcome, ended.status) == ("refused_connection", None)
+
+
+def test_a_reset_before_the_head() -> None:
+    async def talk(peer: Peer) -> None:
+        await peer.request()
+        peer.reset()
+
+    ended = ended_by(talk)
+    assert (ended.outcome, ended.status) == ("truncated", None)
+    assert "before an answer came" in (ended.error or "")
+    assert "reset by peer" in (ended.error or "")
+
+
+def test_an_end_before_the_head() -> None:
+    async def talk(peer: Peer) -> None:
+        await peer.request()
+
+    ended = ended_by(talk)
+    assert (ended.outcome, ended.status) == ("truncated", None)
+    assert "before an answer came" in (ended.error or "")
+
+
+def test_an_end_inside_the_head() -> None:
+    async def talk(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(HEAD[:25])
+
+    assert ended_by(talk).outcome == "truncated"
+
+
+@pytest.mark.parametrize(
+    "garbage", [b"SSH-2.0-OpenSSH_9.6\r\n", b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n", b"HTTP/9 x\r\n\r\n"]
+)
+def test_something_else_than_http(garbage: bytes) -> None:
+    async def talk(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(garbage)
+
+    ended = ended_by(talk)
+    assert (ended.outcome, ended.status) == ("protocol", None)
+    assert "not HTTP" in (ended.error or "")
+
+
+def test_an_end_in_the_middle_of_a_body_that_only_the_end_delimits() -> None:
+    async def talk(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(HEAD + b"connection: close\r\n\r\n", said("a", 1))
+
+    ended = ended_by(talk)
+    assert (ended.outcome, ended.status, ended.ids_received) == ("truncated", 200, 1)
+
+
+def test_a_whole_body_that_only_the_end_delimits() -> None:
+    async def talk(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(HEAD + b"connection: close\r\n\r\n", *WHOLE)
+
+    assert ended_by(talk).outcome == "ok"
+
+
+@pytest.mark.parametrize("piece", [b"", b"1f\r\ndata: {", b"5"])
+def test_a_chunked_body_that_is_cut(piece: bytes) -> None:
+    async def talk(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(CHUNKED)
+        await peer.chunks(said("a", 1), last=False)
+        await peer.send(piece)
+
+    ended = ended_by(talk)
+    assert (ended.outcome, ended.status) == ("truncated", 200)
+
+
+def test_a_chunk_without_a_size() -> None:
+    async def talk(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(CHUNKED)
+        await peer.chunks(said("a", 1), last=False)
+        await peer.send(b"zz\r\n")
+
+    assert ended_by(talk).outcome in ("protocol", "truncated")  # as the bytes happen to arrive
+
+
+def test_a_reset_in_the_middle_of_the_stream() -> None:
+    async def talk(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(CHUNKED)
+        await peer.chunks(said("a", 1), last=False)
+        peer.reset()
+
+    ended = ended_by(talk)
+    assert (ended.outcome, ended.status) == ("truncated", 200)
+
+
+def test_a_body_cut_short_of_its_length() -> None:
+    async def talk(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(HEAD + b"content-length: 5000\r\n\r\n", said("a", 1))
+
+    assert ended_by(talk).outcome == "truncated"
+
+
+def test_nobody_answers_the_connection() -> None:
+    """A full backlog drops what knocks, so that connecting neither succeeds nor is refused."""
+
+    async def main() -> RequestEnded:
+        with socket.socket() as deaf, socket.socket() as first, socket.socket() as second:
+            deaf.bind(("127.0.0.1", 0))
+            deaf.listen(0)
+            for knocking in (first, second):
+                knocking.setblocking(False)
+                knocking.connect_ex(deaf.getsockname())
+            return await sent_to(f"http://127.0.0.1:{deaf.getsockname()[1]}")
+
+    ended = anyio.run(main)
+    assert (ended.outcome, ended.status) == ("timeout", None)
+
+
+def test_tls_to_a_port_that_speaks_none() -> None:
+    async def talk(peer: Peer) -> None:
+        await peer.send(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n")
+        await peer.forever()
+
+    async def main() -> RequestEnded:
+        async with talking(talk) as url:
+            return await sent_to(url.replace("http:", "https:"))
+
+    ended = anyio.run(main)
+    assert (ended.outcome, ended.status) == ("truncated", None)
+    assert "ssl" in (ended.error or "").lower()
+
+
+def test_a_connection_left_open_after_done() -> None:
+    async def talk(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(CHUNKED)
+        await peer.chunks(*WHOLE, last=False)
+        await peer.forever()
+
+    ended = ended_by(talk)
+    assert ended.outcome == "ok"
+    assert "open_after_done" in ended.anomalies
+
+
+def test_a_server_that_refuses_and_reads_no_further_does_not_hold_us() -> None:
+    """Giving the connection back must not wait for a body that nobody reads."""
+
+    async def talk(peer: Peer) -> None:
+        await peer.send(b"HTTP/1.1 413 Too Large\r\ncontent-length: 2\r\n\r\nno")
+        await peer.deaf()
+
+    ids = tuple(range(2_000_000))
+    ended = ended_by(talk, ids=ids)
+    assert (ended.outcome, ended.status) == ("too_long", 413)
+
+
+def test_a_redirect_is_not_followed() -> None:
+    async def talk(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(b"HTTP/1.1 307 Moved\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n")
+
+    ended = ended_by(talk)
+    assert (ended.outcome, ended.status) == ("rejected", 307)
+
+
+def test_a_body_that_is_compressed_though_nobody_asked_is_no_event_stream() -> None:
+    async def talk(peer: Peer) -> None:
+        await peer.request()
+        packed = gzip.compress(b"".join(WHOLE))
+        await peer.send(HEAD + b"content-encoding: gzip\r\ncontent-length: %d\r\n\r\n" % len(packed), packed)
+
+    assert ended_by(talk).outcome in ("protocol", "truncated")
+
+
+# Keep-alive
+
+
+def test_a_connection_that_the_server_closes_while_idle_is_never_used_again() -> None:
+    """The server's 5 s and our 4 s, twenty times as fast; each request comes just when the connection is over."""
+    over: list[asyncio.Event] = []
+
+    async def talk(peer: Peer) -> None:
+        over.append(asyncio.Event())
+        try:
+            while True:
+                async with asyncio.timeout(0.25):
+                    await peer.request()
+                await peer.send(CHUNKED)
+                await peer.chunks(*WHOLE)
+        except TimeoutError:
+            pass
+        finally:
+            over[-1].set()
+
+    async def main() -> list[RequestEnded]:
+        ends = []
+        async with talking(talk) as url, make_client(url, None, keepalive_s=0.2) as client:
+            made = bench(client, SystemClock())
+            for _ in range(6):
+                ends.append((await made.streams.send(order())).ended)
+                await over[-1].wait()
+        return ends
+
+    assert [ended.outcome for ended in anyio.run(main)] == ["ok"] * 6
+    assert len(over) == 6
+
+
+def test_a_connection_is_used_again_while_it_is_fresh() -> None:
+    peers: list[int] = []
+
+    async def talk(peer: Peer) -> None:
+        peers.append(peer.number)
+        await sound(peer)
+
+    async def main() -> None:
+        async with talking(talk) as url, make_client(url, None) as client:
+            made = bench(client, SystemClock())
+            for _ in range(3):
+                assert (await made.streams.send(order())).ended.outcome == "ok"
+
+    anyio.run(main)
+    assert peers == [1]
+
+
+def test_a_stale_connection_is_called_what_it_is_and_nothing_is_sent_twice_in_secret() -> None:
+    requests: list[int] = []
+
+    async def talk(peer: Peer) -> None:
+        await peer.request()
+        requests.append(peer.number)
+        await peer.send(CHUNKED)
+        await peer.chunks(*WHOLE)
+        await peer.request()
+        requests.append(peer.number)
+
+    async def main() -> list[RequestEnded]:
+        async with talking(talk) as url, make_client(url, None) as client:
+            made = bench(client, SystemClock())
+            return [(await made.streams.send(order())).ended for _ in range(2)]
+
+    first, second = anyio.run(main)
+    assert (first.outcome, second.outcome) == ("ok", "truncated")
+    assert "before an answer came" in (second.error or "")
+    assert requests == [1, 1]
+
+
+# Whole runs
+
+
+def over_sockets(*faults: str, overrides: tuple[str, ...] = ()) -> tuple[Verdict, tuple[Record, ...]]:
+    """The small scenario against the embedded server on a port."""
+
+    async def main() -> MemorySink:
+        loaded = Loaded(scenario_of(overrides), SCENARIO, "small.toml", tuple(transcript(n) for n in range(4)))
+        sink = MemorySink()
+        async with SimServer(App(Engine(SimConfig(faults=faults)))) as server:
+            wish = Wish(scenario="small", nonce=NONCE)
+            prepared, _ = await prepare(loaded, wish, server.url, None, renderer=shipped())
+            async with make_client(server.url, None) as client:
+                await play(prepared, "run", client, sink, SystemClock(), Stopper())
+        return sink
+
+    records = tuple(decoded(line) for line in anyio.run(main).lines)
+    fold = Fold()
+    for record in records:
+        fold.add(record)
+    return judge_run(fold.snapshot()), records
+
+
+@pytest.mark.parametrize(
+    ("fault", "wanted", "failing"),
+    [
+        ("clean", "PASS", []),
+        ("split", "PASS", []),
+        ("crlf", "PASS", []),
+        ("reset", "FAIL", ["delivery"]),
+        ("eof", "FAIL", ["delivery"]),
+        ("hang", "FAIL", ["availability"]),
+        ("dies", "FAIL", ["availability"]),
+    ],
+)
+def test_a_fault_earns_its_verdict_over_sockets(fault: str, wanted: str, failing: list[str]) -> None:
+    verdict, records = over_sockets(fault, overrides=("limits.stall_s=1.0",))
+    assert verdict.verdict == wanted
+    assert [check.name for check in verdict.checks if check.outcome == "fail"] == failing
+    last = records[-1].event
+    assert isinstance(last, RunEnded)
+    assert last.events == len(records)
+
+
+def test_counts_agree_exactly_over_sockets() -> None:
+    verdict, _ = over_sockets("clean", overrides=("sessions.prompt=chat",))
+    seen = verdict.instrument
+    assert seen.counts_reason is None
+    assert (seen.generation_client, seen.prompt_client) == (seen.generation_server, seen.prompt_server)
+    assert seen.generation_client
+
+
+def test_a_prompt_of_many_ids_travels_whole() -> None:
+    sizes: list[int] = []
+
+    async def talk(peer: Peer) -> None:
+        sizes.append(len(await peer.request()))
+        await peer.send(CHUNKED)
+        await peer.chunks(*WHOLE)
+
+    ids = tuple(range(100_000))
+    assert ended_by(talk, prompt=Prompt(ids=ids)).outcome == "ok"
+    assert sizes[0] > 500_000

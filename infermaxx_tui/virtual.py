@@ -13,36 +13,54 @@ T = TypeVar("T")
 
 MOST_S = 6 * 3600.0
 """Virtual time after which a run is taken for one that never ends."""
+_JUMPS_TO_END = 1000
+"""Jumps that tasks may take to come to an end once they were cancelled."""
 
 
 class _JumpingSelector(selectors.DefaultSelector):
     """Never waits: a wait becomes a step of the loop's clock."""
 
-    jump: Callable[[float], None]
+    jump: Callable[[float | None], None]
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """What is ready now; `timeout` seconds have passed on the loop's clock."""
+        """What is ready now; if that is nothing, `timeout` seconds have passed on the loop's clock."""
         ready = super().select(0)
         if not ready:
-            if timeout is None:
-                raise RuntimeError("nothing is due and nothing is ready: the run waits for ever")
             self.jump(timeout)
         return ready
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """An asyncio loop whose clock starts at 0 and moves by jumps. Nothing in it may wait for the outside world."""
+    """An asyncio loop whose clock starts at 0 and moves by jumps. Nothing in it may wait for the outside world.
+
+    Where nothing is due any more, or nothing comes to an end, all tasks are cancelled and `stuck` says why.
+    """
 
     def __init__(self) -> None:
         self._now_s = 0.0
+        self.stuck: str | None = None
+        self._jumps_left = _JUMPS_TO_END
         selector = _JumpingSelector()
         selector.jump = self._jump
         super().__init__(selector)
 
-    def _jump(self, seconds: float) -> None:
-        self._now_s += max(0.0, seconds)
-        if self._now_s > MOST_S:
-            raise RuntimeError(f"the run goes on after {MOST_S:g} s of virtual time: it waits for what never comes")
+    def _jump(self, seconds: float | None) -> None:
+        if seconds is None:
+            self._give_up("nothing is due and nothing is ready: the run waits for ever")
+        else:
+            self._now_s += max(0.0, seconds)
+            if self._now_s > MOST_S:
+                self._give_up(f"the run goes on after {MOST_S:g} s of virtual time: it waits for what never comes")
+
+    def _give_up(self, why: str) -> None:
+        if self.stuck is None:
+            self.stuck = why
+            for task in asyncio.all_tasks(self):
+                task.cancel()
+            return
+        self._jumps_left -= 1
+        if self._jumps_left < 0:
+            raise RuntimeError(f"{self.stuck}, and its tasks do not let themselves be cancelled")
 
     def time(self) -> float:
         """Seconds since the loop began."""
@@ -65,6 +83,19 @@ class VirtualClock:
 
 
 def run_virtual(main: Callable[..., Awaitable[T]], *args: object) -> T:
-    """Runs `main(*args)` on a loop of virtual time and returns its result."""
-    options: Mapping[str, object] = {"loop_factory": VirtualLoop}
-    return anyio.run(main, *args, backend_options=dict(options))
+    """Runs `main(*args)` on a loop of virtual time and returns its result. Raises RuntimeError if it never ends."""
+    loops: list[VirtualLoop] = []
+
+    def made() -> VirtualLoop:
+        loops.append(VirtualLoop())
+        return loops[0]
+
+    options: Mapping[str, object] = {"loop_factory": made}
+    try:
+        result = anyio.run(main, *args, backend_options=dict(options))
+    except asyncio.CancelledError:
+        if not loops or loops[0].stuck is None:
+            raise
+    if loops[0].stuck is not None:
+        raise RuntimeError(loops[0].stuck)
+    return result

@@ -168,9 +168,10 @@ class _Stream:
         most = _RUNAWAY_FACTOR * self._order.max_tokens + _RUNAWAY_TOKENS
         async for chunk in byte_stream(response):
             now_us = mono_us()
-            for payload in feed(chunk):
+            payloads = feed(chunk)
+            board.events_parsed += len(payloads)
+            for payload in payloads:
                 gap_us, tokens = add(parse(payload), now_us)
-                board.events_parsed += 1
                 if not tokens:
                     continue
                 live.tokens += tokens

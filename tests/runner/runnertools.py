@@ -390,7 +390,9 @@ class Bench(msgspec.Struct, frozen=True):
         return tuple(decoded(line).event for line in self.sink.lines)
 
 
-def bench(client: httpx.AsyncClient, clock: Clock, overrides: tuple[str, ...] = ()) -> Bench:
+def bench(
+    client: httpx.AsyncClient, clock: Clock, overrides: tuple[str, ...] = (), sink: MemorySink | None = None
+) -> Bench:
     """A run context over `client`."""
     scenario = scenario_of(overrides)
     prepared = Prepared(
@@ -405,7 +407,7 @@ def bench(client: httpx.AsyncClient, clock: Clock, overrides: tuple[str, ...] = 
         nonce=NONCE,
         model="m",
     )
-    sink = MemorySink()
+    sink = sink or MemorySink()
     run = RunContext(prepared, client, Recorder(sink, clock, lambda: None), Stopper())
     return Bench(run, Streams(run), sink)
 

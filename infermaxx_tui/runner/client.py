@@ -12,11 +12,9 @@ from httpx_aiohttp import AiohttpTransport
 from infermaxx_tui.core.events import Outcome
 from infermaxx_tui.core.wire_odd import one_line
 
-KEEPALIVE_S: Final = 4.0
-"""Below vLLM's 5 s, so that a connection is never used again that the server is closing (peers.md §4 E50)."""
 CONNECT_S: Final = 10.0
 READ_BUFFER_BYTES: Final = 1 << 20
-"""aiohttp's 64 KiB throttles long prompts' first chunks (peers.md §4 C25)."""
+"""A small read buffer throttles long prompts' first chunks (peers.md §4 C25)."""
 TRANSPORT_ERRORS: Final = (httpx.RequestError, aiohttp.ClientError, OSError)
 """What a broken connection may raise: httpx-aiohttp lets some of aiohttp's own errors through."""
 
@@ -31,11 +29,13 @@ def make_client(
     base_url: str,
     api_key: str | None,
     transport: httpx.AsyncBaseTransport | None = None,
-    keepalive_s: float = KEEPALIVE_S,
     connect_s: float = CONNECT_S,
 ) -> httpx.AsyncClient:
     """A client without limits, retries, redirects, proxies from the environment or read timeouts of its own.
 
+    Each request has a connection of its own. A server closes idle ones (vLLM after 5 s) at a moment that a starved
+    machine moves about, and a request that met such an end could not be told from a server that hung up: with nothing
+    reused there is no such doubt, at the price of one connect in each TTFT.
     The session's connector checks certificates; the transport's own TLS context would only cost time to make.
     """
     headers = {"accept-encoding": "identity", "accept": "text/event-stream, application/json"}
@@ -44,16 +44,16 @@ def make_client(
     return httpx.AsyncClient(
         base_url=base_url,
         headers=headers,
-        transport=transport or AiohttpTransport(client=lambda: _session(keepalive_s), verify=False),
+        transport=transport or AiohttpTransport(client=_session, verify=False),
         timeout=httpx.Timeout(None, connect=connect_s),
         follow_redirects=False,
         trust_env=False,
     )
 
 
-def _session(keepalive_s: float) -> aiohttp.ClientSession:
+def _session() -> aiohttp.ClientSession:
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=keepalive_s),
+        connector=aiohttp.TCPConnector(limit=0, force_close=True),
         cookie_jar=aiohttp.DummyCookieJar(),
         read_bufsize=READ_BUFFER_BYTES,
         auto_decompress=False,

@@ -331,3 +331,90 @@ def test_no_request_meets_a_connection_that_the_server_is_closing() -> None:
 
     assert [ended.outcome for ended in anyio.run(main)] == ["ok"] * 6
     assert peers == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_stale_connection_is_called_what_it_is_and_nothing_is_sent_twice_in_secret() -> None:
+    requests: list[int] = []
+
+    async def talk(peer: Peer) -> None:
+        await peer.request()
+        requests.append(peer.number)
+        await peer.send(CHUNKED)
+        await peer.chunks(*WHOLE)
+        await peer.request()
+        requests.append(peer.number)
+
+    async def main() -> list[RequestEnded]:
+        async with talking(talk) as url, make_client(url, None) as client:
+            made = bench(client, SystemClock())
+            return [(await made.streams.send(order())).ended for _ in range(2)]
+
+    first, second = anyio.run(main)
+    assert (first.outcome, second.outcome) == ("ok", "truncated")
+    assert "before an answer came" in (second.error or "")
+    assert requests == [1, 1]
+
+
+# Whole runs
+
+
+def over_sockets(*faults: str, overrides: tuple[str, ...] = ()) -> tuple[Verdict, tuple[Record, ...]]:
+    """The small scenario against the embedded server on a port."""
+
+    async def main() -> MemorySink:
+        loaded = Loaded(scenario_of(overrides), SCENARIO, "small.toml", tuple(transcript(n) for n in range(4)))
+        sink = MemorySink()
+        async with SimServer(App(Engine(SimConfig(faults=faults)))) as server:
+            wish = Wish(scenario="small", nonce=NONCE)
+            prepared, _ = await prepare(loaded, wish, server.url, None, renderer=shipped())
+            async with make_client(server.url, None) as client:
+                await play(prepared, "run", client, sink, SystemClock(), Stopper())
+        return sink
+
+    records = tuple(decoded(line) for line in anyio.run(main).lines)
+    fold = Fold()
+    for record in records:
+        fold.add(record)
+    return judge_run(fold.snapshot()), records
+
+
+@pytest.mark.parametrize(
+    ("fault", "wanted", "failing"),
+    [
+        ("clean", "PASS", []),
+        ("split", "PASS", []),
+        ("crlf", "PASS", []),
+        ("reset", "FAIL", ["delivery"]),
+        ("eof", "FAIL", ["delivery"]),
+        ("hang", "FAIL", ["availability"]),
+        ("dies", "FAIL", ["availability"]),
+    ],
+)
+def test_a_fault_earns_its_verdict_over_sockets(fault: str, wanted: str, failing: list[str]) -> None:
+    verdict, records = over_sockets(fault, overrides=("limits.stall_s=1.0",))
+    assert verdict.verdict == wanted
+    assert [check.name for check in verdict.checks if check.outcome == "fail"] == failing
+    last = records[-1].event
+    assert isinstance(last, RunEnded)
+    assert last.events == len(records)
+
+
+def test_counts_agree_exactly_over_sockets() -> None:
+    verdict, _ = over_sockets("clean", overrides=("sessions.prompt=chat",))
+    seen = verdict.instrument
+    assert seen.counts_reason is None
+    assert (seen.generation_client, seen.prompt_client) == (seen.generation_server, seen.prompt_server)
+    assert seen.generation_client
+
+
+def test_a_prompt_of_many_ids_travels_whole() -> None:
+    sizes: list[int] = []
+
+    async def talk(peer: Peer) -> None:
+        sizes.append(len(await peer.request()))
+        await peer.send(CHUNKED)
+        await peer.chunks(*WHOLE)
+
+    ids = tuple(range(100_000))
+    assert ended_by(talk, prompt=Prompt(ids=ids)).outcome == "ok"
+    assert sizes[0] > 500_000

@@ -26,13 +26,12 @@ class _Parser(argparse.ArgumentParser):
 
 def make_parser(with_runner: bool) -> argparse.ArgumentParser:
     """The whole grammar. `with_runner` adds the verb by which the program starts its own runner process."""
-    common = _common()
-    parser = _Parser(prog="infermaxx", description=_ABOUT, parents=[common], allow_abbrev=False)
+    parser = _Parser(prog="infermaxx", description=_ABOUT, parents=[_common()], allow_abbrev=False)
     parser.set_defaults(debug=False, fps=None, ascii=False, no_color=False)
     verbs = parser.add_subparsers(dest="verb", metavar="COMMAND", title="commands")
 
     def verb(name: str, text: str) -> argparse.ArgumentParser:
-        return verbs.add_parser(name, help=text, description=text, parents=[common], allow_abbrev=False)
+        return verbs.add_parser(name, help=text, description=text, parents=[_common()], allow_abbrev=False)
 
     _add_run_verbs(verb)
     _add_look_verbs(verb)
@@ -43,7 +42,10 @@ def make_parser(with_runner: bool) -> argparse.ArgumentParser:
 
 
 def _common() -> _Parser:
-    """Flags that stand before or after the verb; a verb's own defaults must not undo what stood before it."""
+    """Flags that stand before or after the verb; a verb's own defaults must not undo what stood before it.
+
+    Made anew for each parser: argparse shares the actions of a parent, and with them their defaults.
+    """
     common = _Parser(add_help=False, argument_default=argparse.SUPPRESS)
     common.add_argument("--version", action="version", version=f"infermaxx {infermaxx_tui.__version__}")
     common.add_argument("--debug", action="store_true", help="show tracebacks")

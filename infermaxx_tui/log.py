@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +15,7 @@ _READ_BYTES = 1 << 20
 _TAIL_BYTES = 1 << 16
 _LEAST_SECRET = 8
 """Characters of the shortest secret that is masked; a shorter one would be found everywhere."""
+_PART = re.compile(r"events-(\d+)\.jsonl", re.ASCII)
 _MASK = b"[key]"
 
 
@@ -78,6 +81,7 @@ class Follower:
         self._path = path
         self._offset = offset
         self._tail = b""
+        self._lines: deque[bytes] = deque()
 
     @property
     def torn(self) -> int:
@@ -85,21 +89,25 @@ class Follower:
         return len(self._tail)
 
     def read(self) -> Iterator[Record | Unknown]:
-        """Whatever complete lines have come since the last call."""
+        """Whatever complete lines have come since the last call. Who stops in the middle goes on there."""
         with self._path.open("rb") as file:
             file.seek(self._offset)
-            while block := file.read(_READ_BYTES):
+            while True:
+                while self._lines:
+                    yield decode(self._lines.popleft())
+                block = file.read(_READ_BYTES)
+                if not block:
+                    return
                 self._offset += len(block)
                 *lines, self._tail = (self._tail + block).split(b"\n")
-                for line in lines:
-                    yield decode(line)
+                self._lines.extend(lines)
 
 
 def parts(folder: Path) -> tuple[Path, ...]:
     """The parts of a run's log, in order."""
     first = folder / "events.jsonl"
-    more = sorted(folder.glob("events-*.jsonl"), key=lambda path: int(path.stem.partition("-")[2]))
-    return tuple(path for path in (first, *more) if path.exists())
+    more = {int(match[1]): path for path in folder.glob("events-*.jsonl") if (match := _PART.fullmatch(path.name))}
+    return tuple(path for path in (first, *(more[number] for number in sorted(more))) if path.exists())
 
 
 def last_line(folder: Path) -> Record | Unknown | None:

@@ -73,9 +73,7 @@ def test_a_reader_that_stops_in_the_middle_loses_nothing(texts: list[str], data:
         records = _write(folder, texts)
         follower = Follower(folder / "events.jsonl")
         taken = data.draw(st.integers(1, len(records)))
-        reading = follower.read()
-        seen = [next(reading) for _ in range(taken)]
-        reading.close()
+        seen = list(islice(follower.read(), taken))
         assert [*seen, *follower.read()] == records
 
 

@@ -251,6 +251,16 @@ def test_a_question_may_be_logged_before_or_after_its_request(question_first: bo
     assert state.asked_unanswered == 0
 
 
+def test_a_first_token_counts_once_and_only_for_a_request_that_is_open() -> None:
+    sent = e.RequestStarted(req=5, session=0, turn=1, kind="turn", prompt_tokens=9, max_tokens=200)
+    spoke = e.FirstToken(req=5, session=0, ttft_ms=1.0)
+    stray = e.FirstToken(req=6, session=1, ttft_ms=1.0)
+    assert state_of([sent, spoke, spoke, stray]).decoding == 1
+    ended = e.RequestEnded(req=5, session=0, turn=1, kind="turn", outcome="ok", finish_reason="stop")
+    assert state_of([sent, spoke, spoke, ended, spoke]).decoding == 0
+    assert state_of([ended, ended]).decoding == 0
+
+
 # Sessions and clocks
 
 

@@ -55,6 +55,13 @@ def test_each_failure_fails_at_five_in_a_hundred(what: str) -> None:
     assert "limits.max_delivery_share=0.05" in (got.advice or "")
 
 
+def test_a_witness_says_what_came_or_else_what_the_transport_said() -> None:
+    cut = Reply(content="Ses", outcome="truncated", finish_reason=None, error="connection reset")
+    mute = Reply(outcome="truncated", finish_reason=None, error="connection reset")
+    assert {one.said for one in check(history(Shape(), honest, sick(cut, 4))).evidence} == {"Ses"}
+    assert {one.said for one in check(history(Shape(), honest, sick(mute, 4))).evidence} == {"connection reset"}
+
+
 @pytest.mark.parametrize("what", FAILED)
 def test_below_five_in_a_hundred_it_is_told_and_passes(what: str) -> None:
     got = check(history(Shape(), honest, sick(FAILED[what], 3)))
@@ -139,7 +146,7 @@ def test_streams_that_broke_because_the_server_went_away_are_not_delivery() -> N
     assert check(events).outcome == "fail"
     got = check([*events[:after], LOST, *events[after:]])
     assert (got.outcome, got.excluded) == ("pass", {"lost_with_server": 4})
-    assert got.n_evaluated == 76
+    assert (got.n_evaluated, got.evidence) == (76, ())
 
 
 def test_streams_that_broke_long_before_the_server_went_away_are_delivery() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterable, Iterator, Mapping, Set
+from collections.abc import Collection, Iterable, Mapping, Set
 from functools import lru_cache
 from itertools import pairwise
 from typing import Final
@@ -46,6 +46,10 @@ _SHAPED: Final = re.compile(
 )
 
 
+_RECENT: Final = 8
+"""Texts whose scan is remembered: the channels of one reply are looked at several times in a row."""
+
+
 @lru_cache(maxsize=8192)
 def _kind_of(codepoint: int) -> str:
     """What a character of a normalised text becomes; empty for one that takes no room on a screen, and for one that
@@ -80,6 +84,7 @@ def _unescaped(match: re.Match[str]) -> str:
     return " " if blank is not None else ""
 
 
+@lru_cache(maxsize=_RECENT)
 def _reduced(text: str) -> str:
     """`text` as kinds of characters; JSON escapes are read as what they stand for."""
     if "\\" in text:
@@ -98,14 +103,14 @@ def _bare(text: str) -> str:
     return re.sub(r"[ _-]", "", text)
 
 
-def windows(text: str) -> Iterator[str]:
+@lru_cache(maxsize=_RECENT)
+def windows(text: str) -> tuple[str, ...]:
     """Every run of eight tag symbols that a lenient reader could take for a tag, as XXXX-XXXX, in order.
 
     Symbols may have up to three blanks, dashes or points between them, and any decoration. No letter or digit stands
     right before or after the run.
     """
-    for match in _WINDOW.finditer(_reduced(text)):
-        yield as_tag(_bare(match.group(1)))
+    return tuple(as_tag(_bare(match.group(1))) for match in _WINDOW.finditer(_reduced(text)))
 
 
 def find_known(text: str, tags: Collection[str]) -> tuple[str, ...]:

@@ -10,10 +10,12 @@ import time
 from collections.abc import Callable, Iterator
 
 from infermaxx_tui.core import events as ev
+from infermaxx_tui.core.canary import make_tags
 from infermaxx_tui.core.fold import Fold
 from infermaxx_tui.core.limits import Limits
 
 SESSIONS = 32
+TAGS = make_tags(0, "bench", SESSIONS)
 
 
 def log_events(total: int) -> Iterator[ev.AnyEvent]:
@@ -38,7 +40,7 @@ def log_events(total: int) -> Iterator[ev.AnyEvent]:
     )
     columns = tuple(range(SESSIONS))
     for session in columns:
-        tag = f"AAAA-{session:04}"
+        tag = TAGS[session]
         yield ev.TagIssued(kind="own", session=session, label=f"label {session}", tag=tag)
         yield ev.SessionStarted(session=session, wave=0, transcripts=("t",), planned_recalls=total // 64 // SESSIONS)
         yield ev.TagPlanted(session=session, label=f"label {session}", tag=tag, how="exchange", depth_tokens=50, turn=0)
@@ -76,7 +78,7 @@ def _second(req: int, columns: tuple[int, ...]) -> Iterator[ev.AnyEvent]:
 def _request(req: int, session: int, turn: int) -> Iterator[ev.AnyEvent]:
     kind: ev.RequestKind = "recall" if turn % 8 == 7 else "turn"
     depth = 500 + 120 * (turn % 300)
-    tag = f"AAAA-{session:04}"
+    tag = TAGS[session]
     yield ev.RequestStarted(req=req, session=session, turn=turn, kind=kind, prompt_tokens=depth, max_tokens=400)
     if kind == "recall":
         yield ev.TagAsked(
@@ -109,7 +111,7 @@ def _request(req: int, session: int, turn: int) -> Iterator[ev.AnyEvent]:
         total_ms=3120.0,
         content_chars=480,
         text_sha256="0" * 64,
-        content=f"It is {tag}." if kind == "recall" else None,
+        content=f"The lot tag is {tag}." if kind == "recall" else None,
         server_id=f"cmpl-{req}",
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from pathlib import Path
 
 import pytest
@@ -11,13 +10,6 @@ from plain_openai import MODELS, PlainServer
 
 from infermaxx_tui.core import events as ev
 from infermaxx_tui.exitcodes import ExitCode
-
-
-@pytest.fixture(scope="session")
-def free_port() -> int:
-    """A port on which nobody listens."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])
 
 
 def test_nobody_there(place: Place, small: Path, free_port: int) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from clitools import Command, Place, decoding, kill_runner, log_of, until
+from clitools import Command, Place, decoding, kill_runner, log_of, sim, until
 
 from infermaxx_tui.core import events as ev
 from infermaxx_tui.exitcodes import ExitCode
@@ -88,6 +90,56 @@ def test_a_signal_before_the_run_begins_leaves_nothing_behind(place: Place, smal
     assert "before the run began" in done.complaint
     assert place.folders == []
     assert (place.root / "stopped").exists()
+
+
+def test_a_server_that_hangs_does_not_hold_up_the_end(place: Place, small: Path, tmp_path: Path) -> None:
+    with (
+        sim(tmp_path / "sim", "--fault", "hang", "--healthy-turns", "2") as url,
+        _long_run(place, small, url, "--json") as command,
+    ):
+        folder = decoding(command.folder)
+        until(lambda: (folder / "events.jsonl").read_bytes().count(b'"e":"requestended"') >= 2)
+        command.process.send_signal(signal.SIGTERM)
+        done = command.end()
+    assert done.code == ExitCode.INCONCLUSIVE
+    assert done.verdict["ended"] == "stopped"
+
+
+def test_a_start_that_nobody_watches_any_more_goes_on(place: Place, small: Path, free_port: int) -> None:
+    wait = 'touch started; while [ ! -e go ]; do sleep 0.05; done; exec "$@"'
+    words = ["sh", "-c", wait, "sh", sys.executable, "-m", "infermaxx_tui.sim", "--port", str(free_port)]
+    with place.started("run", str(small), "--headless", "--set", f"server.launch={json.dumps(words)}") as command:
+        until((place.root / "started").exists)
+        (folder,) = place.folders
+        (row,) = place.inside("runs", "--json").rows
+        assert (row["state"], row["verdict"]) == ("starting", None)
+        command.process.kill()
+        command.process.wait()
+        (place.root / "go").touch()
+        until((folder / "verdict.json").exists)
+        until(lambda: not RunFolder(folder).alive())
+    assert place.inside("judge", "latest").code == ExitCode.PASS
+    assert b"infermaxxsim" in (folder / "server.log").read_bytes()
+    assert (folder / "server.log").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_server_that_does_not_start_leaves_its_log_and_says_where(place: Place, small: Path) -> None:
+    launch = 'server.launch=["sh", "-c", "echo RuntimeError: no memory; exit 3"]'
+    done = place.run("run", str(small), "--headless", "--set", launch)
+    assert done.code == ExitCode.SERVER
+    assert "exited with 3" in done.complaint
+    assert "no memory" in done.complaint
+    (folder,) = place.folders
+    assert str(folder / "server.log") in done.complaint
+    (row,) = place.inside("runs", "--json").rows
+    assert row["state"] == "empty"
+
+
+def test_a_command_that_is_not_there_starts_nothing(place: Place, small: Path) -> None:
+    done = place.run("run", str(small), "--headless", "--set", 'server.launch=["no-such-program"]')
+    assert done.code == ExitCode.SERVER
+    assert "no-such-program" in done.complaint
+    assert place.folders == []
 
 
 def test_a_run_outlives_whoever_started_it_and_a_hang_up(place: Place, small: Path, server: str) -> None:

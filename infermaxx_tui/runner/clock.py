@@ -9,6 +9,10 @@ from typing import Protocol
 class Clock(Protocol):
     """Two clocks: wall time for people, monotonic time for arithmetic."""
 
+    @property
+    def jumps(self) -> bool:
+        """Time jumps to what is due as soon as nothing runs in the loop, so that no thread can be waited for."""
+
     def wall_ms(self) -> int:
         """Unix time in ms."""
 
@@ -18,6 +22,8 @@ class Clock(Protocol):
 
 class SystemClock:
     """The machine's clocks."""
+
+    jumps = False
 
     def wall_ms(self) -> int:
         """Unix time in ms."""

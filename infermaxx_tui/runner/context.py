@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 
 import anyio
 import httpx
 import msgspec
+from anyio import to_thread
 
 from infermaxx_tui.core.canary import RegistryBuilder
 from infermaxx_tui.core.plan import Plan
@@ -19,6 +20,8 @@ from infermaxx_tui.core.transcript import Session
 from infermaxx_tui.runner.board import Board
 from infermaxx_tui.runner.keep import Keep
 from infermaxx_tui.runner.recorder import Recorder
+
+T = TypeVar("T")
 
 StopReason = Literal["sigint", "sigterm", "sighup", "duration", "server_lost", "evidence_lost", "internal"]
 
@@ -77,6 +80,10 @@ class Stopper:
         return self.by is not None and self.by != "duration"
 
 
+class RenderingCut(Exception):
+    """The run was cut while a prompt was being rendered."""
+
+
 class RunContext:
     """The shared state of one run."""
 
@@ -94,6 +101,8 @@ class RunContext:
         self.faults: list[Exception] = []
         """What went wrong in this program itself."""
         self._next_req = 0
+        self._rendering: set[anyio.CancelScope] = set()
+        self._renderers = anyio.CapacityLimiter(1)
 
     @property
     def scenario(self) -> Scenario:
@@ -106,10 +115,29 @@ class RunContext:
         return self._next_req
 
     def cut(self, for_good: bool = True) -> None:
-        """Cancels every open request; `for_good`: none may be opened after that."""
+        """Cancels every open request; `for_good`: none may be opened after that, and nothing rendered."""
         self.closing = self.closing or for_good
         for stream in self.board.streams.values():
             stream.scope.cancel()
+        if for_good:
+            for scope in self._rendering:
+                scope.cancel()
+
+    async def render(self, work: Callable[..., T], *args: object) -> T:
+        """What `work(*args)` gives, done beside the loop: rendering takes long, or asks the server and waits for it.
+
+        One at a time, since tokenizers are not made for several threads. Raises RenderingCut when the run is cut.
+        """
+        if self.recorder.clock.jumps:
+            return work(*args)
+        with anyio.CancelScope() as scope:
+            self._rendering.add(scope)
+            try:
+                if not self.closing:
+                    return await to_thread.run_sync(work, *args, abandon_on_cancel=True, limiter=self._renderers)
+            finally:
+                self._rendering.discard(scope)
+        raise RenderingCut
 
     def lose_evidence(self) -> None:
         """The log takes no more: nothing is sent from now on."""
@@ -126,6 +154,8 @@ class RunContext:
         """Runs a task of the run. A fault of this program in it ends the run in order, and no other task at once."""
         try:
             await task()
+        except RenderingCut:
+            return  # the run is being cut, and this was part of it
         except Exception as fault:  # the border of a task: whatever it was is logged, kept and raised when all is over
             self.faults.append(fault)
             self.stopper.ask("internal")

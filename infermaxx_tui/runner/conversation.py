@@ -7,8 +7,9 @@ from typing import Literal, cast
 from infermaxx_tui.core.classify import FOREIGN, MISSES, classify
 from infermaxx_tui.core.events import RequestEnded, RequestKind, SessionEnded, SessionStarted
 from infermaxx_tui.core.plan import AskPlan, ConversationPlan, Question, draw, reached
+from infermaxx_tui.core.segments import TokenizerError
 from infermaxx_tui.core.wording import recall_question, tag_repeat, tag_statement
-from infermaxx_tui.runner.context import RunContext
+from infermaxx_tui.runner.context import RenderingCut, RunContext
 from infermaxx_tui.runner.exchange import Asked, Exchange, Order
 from infermaxx_tui.runner.keep import Kept
 from infermaxx_tui.runner.lines import Line, Prompt
@@ -58,7 +59,7 @@ class Conversation:
         self._target = sessions.target_depth
         self._live = sessions.replies == "live"
         self._longest_reply = 0
-        self._planting = Planting(run.recorder, line, plan.session, plan.tags, sessions.target_depth)
+        self._planting = Planting(line, plan.session, plan.tags, sessions.target_depth)
         self._prefix = PrefixWatch(replies_stay=self._live)
         self._salt = f"{run.prepared.nonce}-{plan.session}" if sessions.cache_salt == "session" else None
 
@@ -81,6 +82,10 @@ class Conversation:
             reason, detail = played, ""
         except ConversationOver as over:
             reason, detail = over.reason, over.detail
+        except RenderingCut:
+            reason, detail = "stopped", self._run.stopper.by or ""
+        except TokenizerError as error:
+            detail = f"cannot render: {error}"
         finally:
             if not self._met:
                 self._meeting.leave()
@@ -90,9 +95,12 @@ class Conversation:
     async def _play(self) -> EndReason:
         for number, step in enumerate(steps(self._run.prepared, self._plan)):
             self._stop_if_asked()
-            if number == 0:
-                self._begin(step)
-            elif not await self._continue(step):
+            if number:
+                await self._think(step)
+            goes_on = await self._run.render(self._continue if number else self._begin, step)
+            for planted in self._planting.fresh():
+                self._run.recorder.emit(planted)
+            if not goes_on:
                 return "finished"
             await self._take_turn(step)
             await self._ask_due(everything=False)
@@ -100,14 +108,14 @@ class Conversation:
                 return "finished"
         return "exhausted"
 
-    def _begin(self, step: Step) -> None:
+    def _begin(self, step: Step) -> bool:
         messages, _ = self._line.fit(self._planting.with_head(step.messages), self._target)
         self._line.begin(messages, step.tools)
         self._planting.began()
+        return True
 
-    async def _continue(self, step: Step) -> bool:
+    def _continue(self, step: Step) -> bool:
         """Adds the step's messages and what is to be planted with them; False if there is no room left for any."""
-        await self._think(step)
         messages, ids = step.messages, step.delta_ids
         upcoming = len(ids) if ids is not None else self._line.measure(messages)
         due = self._planting.due(upcoming, self._longest_reply)
@@ -139,9 +147,10 @@ class Conversation:
                 used = None
                 if ended.prompt_tokens is not None and ended.completion_tokens is not None:
                     used = ended.prompt_tokens + ended.completion_tokens
-                self._line.close(exchange.text, exchange.ids, used, stopped=ended.finish_reason == "stop")
+                stopped = ended.finish_reason == "stop"
+                await self._run.render(self._line.close, exchange.text, exchange.ids, used, stopped)
                 return
-        self._line.close_with(step.request.reply, step.reply_ids, ended.prompt_tokens)
+        await self._run.render(self._line.close_with, step.request.reply, step.reply_ids, ended.prompt_tokens)
 
     def _room(self, prompt: Prompt, budget: int) -> int:
         """The reply budget, or what the window leaves of it; ends the conversation where that is nothing."""
@@ -222,7 +231,7 @@ class Conversation:
         told = None
         if question.kind == "tail":
             told = (tag_statement(question.label, question.tag), tag_repeat(question.label, question.tag))
-        prompt = self._line.branch(recall_question(question.label), told)
+        prompt = await self._run.render(self._line.branch, recall_question(question.label), told)
         asked = Asked(
             label=question.label,
             tag=question.tag,

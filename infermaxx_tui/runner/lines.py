@@ -74,9 +74,9 @@ class TokenLine:
         self._closed = 0
         self._added_at = 0
         self._system: Message | None = None
-        self._end = segments.end_of_turn(renderer)
+        self._end: tuple[int, ...] = ()
+        self._suffix: tuple[int, ...] = ()
         self._close_thinking = close_thinking
-        self._suffix = segments.closed_think_suffix(renderer) if close_thinking else ()
 
     @property
     def depth_tokens(self) -> int:
@@ -85,6 +85,8 @@ class TokenLine:
 
     def begin(self, messages: tuple[Message, ...], tools: str) -> None:
         """Starts the line with its first prompt."""
+        self._end = segments.end_of_turn(self._renderer)
+        self._suffix = segments.closed_think_suffix(self._renderer) if self._close_thinking else ()
         system = next((m for m in messages if m.role == "system"), None)
         self._system = segments.brief_system(self._renderer, system)
         self._ids = list(segments.first_prompt(self._renderer, messages, tools))

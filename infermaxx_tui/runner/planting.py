@@ -1,4 +1,4 @@
-"""Which tags enter a conversation now, and the lines in which they stand. A tag is logged only once it is in."""
+"""Which tags enter a conversation now, and the lines in which they stand. A tag is noted only once it is in."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from infermaxx_tui.core.plan import TagPlan, reached
 from infermaxx_tui.core.transcript import Message
 from infermaxx_tui.core.wording import tag_line, tag_repeat, tag_statement
 from infermaxx_tui.runner.lines import Line
-from infermaxx_tui.runner.recorder import Recorder
 
 LINE_TOKENS = 40
 """Room for a tag's line inside a message; the lines of core.wording take about 20 tokens."""
@@ -18,14 +17,14 @@ LINE_TOKENS = 40
 class Planting:
     """The tags of one conversation, and where each was planted."""
 
-    def __init__(self, recorder: Recorder, line: Line, session: int, tags: tuple[TagPlan, ...], target: int) -> None:
-        self._recorder = recorder
+    def __init__(self, line: Line, session: int, tags: tuple[TagPlan, ...], target: int) -> None:
         self._line = line
         self._session = session
         self._tags = tags
         self._target = target
         self.depths: dict[str, int] = {}
         """Tokens before each planted tag, by label."""
+        self._fresh: list[TagPlanted] = []
 
     def with_head(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
         """The first messages with the tags that belong to the system prompt."""
@@ -66,12 +65,17 @@ class Planting:
             self._note(tag, "inline", self._line.depth_tokens, turn)
 
     def _note(self, tag: TagPlan, how: Literal["exchange", "inline", "head"], floor_tokens: int, turn: int) -> None:
-        """Logs a tag that is in the line; where its exact place is not known, the depth below it stands for it."""
+        """Notes a tag that is in the line; where its exact place is not known, the depth below it stands for it."""
         where = self._line.where(tag.tag)
         depth = self.depths[tag.label] = floor_tokens if where is None else where
-        self._recorder.emit(
+        self._fresh.append(
             TagPlanted(session=self._session, label=tag.label, tag=tag.tag, how=how, depth_tokens=depth, turn=turn)
         )
+
+    def fresh(self) -> list[TagPlanted]:
+        """What was planted since the last call."""
+        fresh, self._fresh = self._fresh, []
+        return fresh
 
 
 def _with_head(messages: tuple[Message, ...], tag: TagPlan) -> tuple[Message, ...]:

@@ -18,6 +18,7 @@ from anyio.abc import TaskGroup
 import infermaxx_tui
 from infermaxx_tui.core import events as ev
 from infermaxx_tui.core.plan import ConversationPlan
+from infermaxx_tui.core.segments import TokenizerError
 from infermaxx_tui.core.state import RunState
 from infermaxx_tui.core.wire_odd import one_line
 from infermaxx_tui.runner.clock import Clock
@@ -96,7 +97,12 @@ async def play(
 
 async def _play_all(run: RunContext, background: TaskGroup) -> None:
     """From the first reading of the server's counters to the last one."""
-    streams = Streams(run)
+    try:
+        streams = await run.render(Streams, run)
+    except TokenizerError as error:
+        run.recorder.emit(ev.Noted(text=f"nothing can be rendered: {error}"))
+        run.stopper.ask("server_lost")
+        return
     baseline = await scrape(run)
     run.recorder.emit(baseline)
     background.start_soon(run.guard, partial(watch_metrics, run))

@@ -10,7 +10,7 @@ from infermaxx_tui.core.wording import recall_question, tag_repeat, tag_statemen
 from infermaxx_tui.runner.context import RunContext
 from infermaxx_tui.runner.conversation import Conversation
 from infermaxx_tui.runner.exchange import Order
-from infermaxx_tui.runner.lines import ChatLine, Line, TokenLine
+from infermaxx_tui.runner.lines import ChatLine, Line, Prompt, TokenLine
 from infermaxx_tui.runner.meeting import Meeting
 from infermaxx_tui.runner.stream import Streams
 
@@ -24,14 +24,15 @@ async def play_wave(run: RunContext, streams: Streams, wave: tuple[ConversationP
         if delay_s and await run.stopped_within(delay_s):
             meeting.leave()
             return
-        await Conversation(run, streams, plan, _line(run), meeting).run()
+        await Conversation(run, streams, plan, new_line(run), meeting).run()
 
     async with anyio.create_task_group() as group:
         for plan in wave:
             group.start_soon(run.guard, lambda plan=plan: one(plan))
 
 
-def _line(run: RunContext) -> Line:
+def new_line(run: RunContext) -> Line:
+    """A line without a turn. Renders nothing yet."""
     scenario, renderer = run.scenario, run.prepared.renderer
     close_thinking = scenario.canaries.thinking == "off"
     if scenario.sessions.prompt == "chat":
@@ -46,15 +47,18 @@ async def play_earlier(run: RunContext, streams: Streams) -> None:
     for label, tag in run.prepared.earlier:
         if run.stopper.by is not None:
             return
-        line = _line(run)
-        line.begin((Message("user", tag_statement(label, tag)),), "")
-        line.close_with(Message("assistant", tag_repeat(label, tag)))
         await streams.send(
             Order(
-                prompt=line.branch(recall_question(label)),
+                prompt=await run.render(_told_and_asked, new_line(run), label, tag),
                 session=-1,
                 turn=0,
                 kind="warmup",
                 max_tokens=run.scenario.canaries.max_tokens,
             )
         )
+
+
+def _told_and_asked(line: Line, label: str, tag: str) -> Prompt:
+    line.begin((Message("user", tag_statement(label, tag)),), "")
+    line.close_with(Message("assistant", tag_repeat(label, tag)))
+    return line.branch(recall_question(label))

@@ -443,6 +443,38 @@ def decoded(line: bytes) -> Record:
     return record
 
 
+class Delegate:
+    """A renderer of the shipped vocabulary whose methods may be replaced."""
+
+    name = "delegate"
+
+    @property
+    def sha256(self) -> str:
+        """As the shipped one's."""
+        return shipped().sha256
+
+    @property
+    def template_sha256(self) -> str:
+        """As the shipped one's."""
+        return shipped().template_sha256
+
+    def render(self, messages: tuple[Message, ...], tools: str, add_generation_prompt: bool) -> tuple[int, ...]:
+        """As the shipped one's."""
+        return shipped().render(messages, tools, add_generation_prompt)
+
+    def encode(self, text: str) -> tuple[int, ...]:
+        """As the shipped one's."""
+        return shipped().encode(text)
+
+    def decode(self, ids: tuple[int, ...]) -> str:
+        """As the shipped one's."""
+        return shipped().decode(ids)
+
+    def special_id(self, token: str) -> int | None:
+        """As the shipped one's."""
+        return shipped().special_id(token)
+
+
 def renderer() -> Renderer:
     """The shipped vocabulary."""
     return shipped()

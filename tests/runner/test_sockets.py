@@ -6,16 +6,31 @@ import asyncio
 import gzip
 import socket
 import struct
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import anyio
 import pytest
-from runnertools import DONE, NONCE, SCENARIO, MemorySink, bench, counted, decoded, order, said, scenario_of, transcript
+from runnertools import (
+    DONE,
+    NONCE,
+    SCENARIO,
+    Delegate,
+    MemorySink,
+    bench,
+    counted,
+    decoded,
+    order,
+    said,
+    scenario_of,
+    transcript,
+)
 
-from infermaxx_tui.core.events import Record, RequestEnded, RunEnded
+from infermaxx_tui.core.events import Record, RequestEnded, RequestStarted, RunEnded, SessionEnded
 from infermaxx_tui.core.fold import Fold
+from infermaxx_tui.core.transcript import Message
 from infermaxx_tui.core.verdict import Verdict, judge_run
 from infermaxx_tui.prepare import prepare
 from infermaxx_tui.runner.client import make_client
@@ -23,6 +38,7 @@ from infermaxx_tui.runner.clock import SystemClock
 from infermaxx_tui.runner.context import Stopper
 from infermaxx_tui.runner.lines import Prompt
 from infermaxx_tui.runner.play import play
+from infermaxx_tui.server_renderer import ServerRenderer
 from infermaxx_tui.sim.api import App
 from infermaxx_tui.sim.config import SimConfig
 from infermaxx_tui.sim.engine import Engine
@@ -360,13 +376,20 @@ def over_sockets(*faults: str, overrides: tuple[str, ...] = ()) -> tuple[Verdict
             prepared, _ = await prepare(loaded, wish, server.url, None, renderer=shipped())
             async with make_client(server.url, None) as client:
                 await play(prepared, "run", client, sink, SystemClock(), Stopper())
+        for _ in range(10):
+            await asyncio.sleep(0)  # a connection that was being accepted as the server died is closed by then
         return sink
 
-    records = tuple(decoded(line) for line in anyio.run(main).lines)
+    sink = anyio.run(main)
+    return verdict_of(sink), tuple(decoded(line) for line in sink.lines)
+
+
+def verdict_of(sink: MemorySink) -> Verdict:
+    """What a log earns."""
     fold = Fold()
-    for record in records:
-        fold.add(record)
-    return judge_run(fold.snapshot()), records
+    for line in sink.lines:
+        fold.add(decoded(line))
+    return judge_run(fold.snapshot())
 
 
 @pytest.mark.parametrize(
@@ -409,3 +432,82 @@ def test_a_prompt_of_many_ids_travels_whole() -> None:
     ids = tuple(range(100_000))
     assert ended_by(talk, prompt=Prompt(ids=ids)).outcome == "ok"
     assert sizes[0] > 500_000
+
+
+# Rendering beside the loop
+
+
+@contextmanager
+def served(*faults: str) -> Iterator[str]:
+    """The URL of the embedded server in a thread of its own, which a client may block for."""
+    ready, over = threading.Event(), threading.Event()
+    urls: list[str] = []
+
+    async def serve() -> None:
+        async with SimServer(App(Engine(SimConfig(faults=faults)))) as server:
+            urls.append(server.url)
+            ready.set()
+            await asyncio.to_thread(over.wait)
+
+    thread = threading.Thread(target=asyncio.run, args=(serve(),))
+    thread.start()
+    try:
+        ready.wait()
+        yield urls[0]
+    finally:
+        over.set()
+        thread.join()
+
+
+class Blocked(Delegate):
+    """A renderer that does not come back with a conversation's first prompt, as one whose server hangs."""
+
+    def __init__(self) -> None:
+        self.blocks = threading.Event()
+        self.release = threading.Event()
+
+    def render(self, messages: tuple[Message, ...], tools: str, add_generation_prompt: bool) -> tuple[int, ...]:
+        if self.blocks.is_set() and messages[0].content.startswith("You keep repository"):
+            self.release.wait()
+        return super().render(messages, tools, add_generation_prompt)
+
+
+def test_a_run_by_the_servers_own_tokenizer() -> None:
+    async def main(url: str) -> MemorySink:
+        overrides = ("transcripts.tokenizer=server", "canaries.plant=inline")
+        loaded = Loaded(scenario_of(overrides), SCENARIO, "small.toml", tuple(transcript(n) for n in range(4)))
+        sink = MemorySink()
+        prepared, _ = await prepare(loaded, Wish(scenario="small", nonce=NONCE), url, None)
+        assert isinstance(prepared.renderer, ServerRenderer)
+        async with make_client(url, None) as client:
+            await play(prepared, "run", client, sink, SystemClock(), Stopper())
+        prepared.renderer._client.close()
+        return sink
+
+    with served() as url:
+        verdict = verdict_of(anyio.run(main, url))
+    assert verdict.verdict == "PASS"
+    assert verdict.instrument.anomalies == {}
+
+
+def test_a_tokenizer_that_hangs_holds_up_neither_the_streams_nor_a_stop() -> None:
+    renderer = Blocked()
+
+    async def main(url: str) -> MemorySink:
+        loaded = Loaded(scenario_of(), SCENARIO, "small.toml", tuple(transcript(n) for n in range(4)))
+        sink, stopper = MemorySink(), Stopper()
+        prepared, _ = await prepare(loaded, Wish(scenario="small", nonce=NONCE), url, None, renderer=renderer)
+        renderer.blocks.set()
+        async with make_client(url, None) as client, anyio.create_task_group() as group:
+            group.start_soon(play, prepared, "run", client, sink, SystemClock(), stopper)
+            await anyio.sleep(0.2)
+            stopper.ask("evidence_lost")  # the one wish that cuts at once
+        renderer.release.set()
+        return sink
+
+    with served() as url:
+        sink = anyio.run(main, url)
+    events = [decoded(line).event for line in sink.lines]
+    assert [event.reason for event in events if isinstance(event, SessionEnded)] == ["stopped", "stopped"]
+    assert isinstance(events[-1], RunEnded)
+    assert not [event for event in events if isinstance(event, RequestStarted)]

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import anyio
 import httpx
+import msgspec
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from runnertools import Played, Setting, play_small
+from runnertools import Delegate, Played, Setting, play_small
 
 from infermaxx_tui.core.events import (
     EvidenceLost,
+    Noted,
     RequestEnded,
     RequestStarted,
     RunEnded,
@@ -20,7 +22,9 @@ from infermaxx_tui.core.events import (
     StopAsked,
     TagAsked,
 )
-from infermaxx_tui.runner.context import Stopper, StopReason
+from infermaxx_tui.core.segments import TokenizerError
+from infermaxx_tui.core.transcript import Message
+from infermaxx_tui.runner.context import Prepared, Stopper, StopReason
 
 SIGNALS: tuple[StopReason, ...] = ("sigint", "sigterm", "sighup")
 WHOLE_S = 0.9
@@ -245,6 +249,42 @@ def test_all_stalled_streams_cost_one_look_at_the_server() -> None:
     assert [call.path for call in played.calls].count("/health") == 1
     assert [event.outcome for event in played.of(RequestEnded)] == ["stalled"] * 4
     assert {event.reason for event in played.of(SessionEnded)} == {"failed"}
+
+
+class Refusing(Delegate):
+    """A tokenizer that is gone after so many renderings."""
+
+    def __init__(self, renders: int) -> None:
+        self._left = renders
+
+    def render(self, messages: tuple[Message, ...], tools: str, add_generation_prompt: bool) -> tuple[int, ...]:
+        self._left -= 1
+        if self._left < 0:
+            raise TokenizerError("http://127.0.0.1:1/tokenize: the server cannot be reached")
+        return super().render(messages, tools, add_generation_prompt)
+
+
+def test_a_tokenizer_that_is_gone_from_the_start_ends_the_run() -> None:
+    played = play_small(Setting(sabotage=lambda prepared: msgspec.structs.replace(prepared, renderer=Refusing(0))))
+    assert played.fault is None
+    assert played.of(RunEnded)[0].reason == "server_lost"
+    assert "cannot be reached" in played.of(Noted)[0].text
+    assert not played.asks_for_tokens
+
+
+@pytest.mark.parametrize("renders", [8, 12, 30])
+def test_a_tokenizer_that_is_gone_ends_its_conversations_and_not_the_run(renders: int) -> None:
+    def without_tokenizer(prepared: Prepared) -> Prepared:
+        return msgspec.structs.replace(prepared, renderer=Refusing(renders))
+
+    played = play_small(Setting(sabotage=without_tokenizer))
+    assert played.fault is None
+    assert_judgeable(played)
+    assert played.of(RunEnded)[0].reason == "finished"
+    failed = [event for event in played.of(SessionEnded) if event.reason == "failed"]
+    assert failed
+    assert all(event.detail.startswith("cannot render: http://127.0.0.1:1/tokenize") for event in failed)
+    assert played.verdict.verdict == "INCONCLUSIVE"
 
 
 def test_wishes_to_stop_have_an_order_and_signals_are_counted() -> None:

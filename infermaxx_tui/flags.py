@@ -71,7 +71,7 @@ def _add_run_verbs(verb: _Verb) -> None:
     for made in (demo, run):
         made.add_argument("--headless", action="store_true", help="no TUI")
         made.add_argument("--detach", action="store_true", help="start it and return")
-        made.add_argument("--seed", type=int, metavar="N")
+        made.add_argument("--seed", type=_number(0, 2**63 - 1), metavar="N", help="what the plan is drawn from")
         made.add_argument("--nonce", metavar="HEX", help="make the tags of an earlier run again")
         _add_runs_dir(made, "where run folders go")
         _add_json(made, "print verdict.json")
@@ -93,7 +93,7 @@ def _add_look_verbs(verb: _Verb) -> None:
 
 def _add_tool_verbs(verb: _Verb) -> None:
     sim = verb("sim", "the embedded server by itself")
-    sim.add_argument("--port", type=int, default=8000, metavar="N", help="0 takes a free one")
+    sim.add_argument("--port", type=_number(0, 65535), default=8000, metavar="N", help="0 takes a free one")
     _add_fault(sim, "make it sick (repeatable)")
     sim.add_argument("--list-faults", action="store_true", help="name the faults and the verdict each must earn")
     selftest = verb("selftest", "prove that each judge passes the healthy, fails the sick and refuses the blind")
@@ -101,11 +101,23 @@ def _add_tool_verbs(verb: _Verb) -> None:
     _add_json(selftest, "print JSON")
     transcripts = verb("transcripts", "what recorded sessions would do to the KV pool")
     inner = transcripts.add_subparsers(dest="action", metavar="ACTION", required=True)
-    stats = inner.add_parser("stats", help="peaks, losses, and how many sessions fit", allow_abbrev=False)
+    text = "peaks, losses, and how many sessions fit"
+    stats = inner.add_parser("stats", help=text, description=text, parents=[_common()], allow_abbrev=False)
     stats.add_argument("paths", nargs="+", metavar="PATH")
     stats.add_argument("--tokenizer", default="shipped", metavar="T", help="a directory, a hub name, or shipped")
-    stats.add_argument("--pool", type=int, metavar="N", help="KV pool in tokens")
+    stats.add_argument("--pool", type=_number(1, 10**12), metavar="N", help="KV pool in tokens")
     _add_json(stats, "print JSON")
+
+
+def _number(least: int, most: int) -> Callable[[str], int]:
+    """Reads a whole number between two bounds."""
+
+    def read(text: str) -> int:
+        if not text.isascii() or not text.isdigit() or not least <= int(text) <= most:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {least} to {most}")
+        return int(text)
+
+    return read
 
 
 def _add_fault(parser: argparse.ArgumentParser, text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import subprocess
@@ -10,9 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from clitools import PROGRAM, Done, Place, until
+from clitools import PROGRAM, Done, Place, chat_line, until
 
 import infermaxx_tui
+from infermaxx_tui import runlist
 from infermaxx_tui.exitcodes import ExitCode
 from infermaxx_tui.sim.faults import FAULTS
 
@@ -59,6 +61,45 @@ def test_a_wrong_command_line_gets_one_line(place: Place, words: tuple[str, ...]
     assert "--help" in done.complaint
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("transcripts",),
+        ("transcripts", "stats"),
+        ("transcripts", "stats", "x.jsonl", "--pool", "-3"),
+        ("transcripts", "stats", "x.jsonl", "--pool", "many"),
+        ("sim", "--port", "70000"),
+        ("demo", "--seed", "1.5"),
+    ],
+)
+def test_a_wrong_argument_gets_one_line(place: Place, words: tuple[str, ...]) -> None:
+    done = place.inside(*words)
+    assert done.code == ExitCode.USAGE
+    assert "--help" in done.complaint
+
+
+def test_transcripts_are_measured(place: Place, small: Path) -> None:
+    done = place.run("transcripts", "stats", str(small.parent / "t0.jsonl"), "--pool", "5000", "--json", "--debug")
+    assert done.code == ExitCode.PASS
+    stats = json.loads(done.out)
+    assert stats["tokenizer"] == {"name": "shipped", "exact": False}
+    assert (stats["pool"], stats["exceeds_alone"], stats["fit_together"]) == (5000, 0, 1)
+    (session,) = stats["sessions"]
+    assert {"id", "format", "requests", "windows", "peak_tokens", "peak_source", "loss"} <= set(session)
+
+
+@pytest.mark.parametrize(
+    "words", [("/nowhere.jsonl",), ("bad.jsonl",), (".",), ("good.jsonl", "--tokenizer", "/nowhere")]
+)
+def test_transcripts_that_cannot_be_measured(place: Place, words: tuple[str, ...]) -> None:
+    (place.root / "bad.jsonl").write_text("no JSON\n", encoding="utf-8")
+    (place.root / "good.jsonl").write_text(chat_line(3), encoding="utf-8")
+    done = place.inside("transcripts", "stats", *words)
+    assert done.code == ExitCode.USAGE
+    assert done.out == ""
+    assert Path(words[-1]).name in done.complaint
+
+
 def test_a_traceback_is_for_debug_only(place: Place) -> None:
     plain = place.inside("judge", "nothing")
     assert "Traceback" not in plain.err
@@ -69,11 +110,23 @@ def test_a_traceback_is_for_debug_only(place: Place) -> None:
         assert debug.err.endswith(plain.err)
 
 
-def test_a_fault_of_ours_is_called_that(place: Place) -> None:
-    # a cache folder that cannot be one is a fault that no check foresees
-    done = place.run("runs", "--runs-dir", "/proc/self/mem/x")
+def test_a_folder_that_can_hold_no_runs(place: Place) -> None:
+    (place.root / "file").touch()
+    done = place.inside("runs", "--runs-dir", "file/x")
     assert done.code == ExitCode.USAGE
-    assert "/proc/self/mem/x" in done.complaint
+    assert "file/x" in done.complaint
+
+
+def test_a_fault_of_ours_is_called_that_and_exits_with_a_code_of_its_own(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def breaks(runs: object) -> None:
+        raise RuntimeError("a fault that no check foresees")
+
+    monkeypatch.setattr(runlist, "describe_runs", breaks)
+    done = place.inside("runs")
+    assert done.code == ExitCode.INTERNAL
+    assert "internal error: RuntimeError: a fault that no check foresees; --debug shows where" in done.complaint
 
 
 def test_the_faults_are_listed_with_what_they_must_earn(place: Place) -> None:

@@ -11,6 +11,7 @@ import pytest
 from clitools import Done, Place
 
 from infermaxx_tui.exitcodes import ExitCode
+from infermaxx_tui.rundir import RunFolder
 
 
 @pytest.fixture
@@ -20,7 +21,9 @@ def copied(place: Place, passed: tuple[Done, Path]) -> Path:
 
 
 def _copy(folder: Path, place: Place) -> Path:
-    return Path(shutil.copytree(folder, place.runs / folder.name))
+    copied = Path(shutil.copytree(folder, place.runs / folder.name))
+    RunFolder(copied).read_mark.unlink(missing_ok=True)
+    return copied
 
 
 def test_no_runs_yet(place: Place) -> None:

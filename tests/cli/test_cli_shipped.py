@@ -14,6 +14,7 @@ from infermaxx_tui.core.scenario import ScenarioError, parse_scenario
 from infermaxx_tui.exitcodes import ExitCode
 
 _NAMES = [path.stem for path in shipped.scenario_files()]
+_TRANSCRIPTS = sorted((shipped.shipped_root() / "transcripts").glob("*.jsonl"))
 _REPOSITORY = Path(__file__).resolve().parents[2]
 
 
@@ -82,7 +83,7 @@ def test_a_name_with_brackets_is_a_name_first(tmp_path: Path) -> None:
         shipped.find_transcripts(("run [2].jsonl",), tmp_path, "x.toml")
 
 
-@pytest.mark.parametrize("path", (shipped.shipped_root() / "transcripts").glob("*.jsonl"), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", _TRANSCRIPTS, ids=lambda path: path.name)
 def test_a_shipped_transcript_can_be_replayed(path: Path) -> None:
     sessions = importers.load(path)
     check_transcripts(sessions, path.name)

@@ -143,6 +143,7 @@ class Sessions:
         return tuple(
             self._state(number, since.get(number), number in decoding, now_us, rates.get(number))
             for number in sorted(self._all)
+            if number >= 0  # an earlier run's conversation is none of this run's
         )
 
     def _state(

@@ -177,7 +177,7 @@ class App:
     async def _chat(self, request: Request, body: bodies.ChatBody) -> Response:
         self._check_model(body.model)
         bodies.check_common(body)
-        if body.tool_choice is not None and body.tools is None and bytes(body.tool_choice) != b'"none"':
+        if body.tool_choice not in (None, "none") and body.tools is None:
             raise bad_request("When using `tool_choice`, `tools` must be set.", "tool_choice")
         ids = list(self._rendered(body.messages, body.tools, body.add_generation_prompt))
         ids += self._closed_thinking(body)

@@ -89,7 +89,7 @@ class ChatBody(Common, frozen=True, kw_only=True):
 
     messages: list[ChatMessage] = []
     tools: list[msgspec.Raw] | None = None
-    tool_choice: msgspec.Raw | None = None
+    tool_choice: object = None
     max_completion_tokens: int | None = None
     add_generation_prompt: bool = True
     chat_template_kwargs: dict[str, msgspec.Raw] | None = None

@@ -162,11 +162,13 @@ class SimServer:
         self.app.engine.on_death.append(self._die)
 
     async def close(self) -> None:
-        """Stops listening and ends what is in flight."""
+        """Stops listening and ends what is in flight, connections that were just accepted too."""
         self._stop_listening()
-        for connection in tuple(self._connections):
-            connection.reset()
         await asyncio.sleep(0)
+        while self._connections:
+            for connection in tuple(self._connections):
+                connection.reset()
+            await asyncio.sleep(0)
 
     async def __aenter__(self) -> Self:
         await self.start()

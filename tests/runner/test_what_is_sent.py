@@ -158,7 +158,9 @@ def test_tags_left_over_are_planted_before_the_last_turn() -> None:
     played = play_small(Setting(overrides=overrides, transcripts=tuple(transcript(n, turns=8) for n in range(4))))
     assert len(played.of(TagPlanted)) == 4
     for event in played.of(TagPlanted):
-        assert any(ended.turn >= event.turn for ended, _ in played.main_line(event.session))
+        (asked,) = [ask for ask in played.of(TagAsked) if ask.tag == event.tag]
+        assert asked.planted_depth_tokens == event.depth_tokens
+        assert asked.depth_tokens > event.depth_tokens
     assert played.outcome("recall") == "pass"
 
 

@@ -16,6 +16,7 @@ from infermaxx_tui.shipped import shipped_root
 from infermaxx_tui.vocabulary import shipped
 
 FILES = sorted((shipped_root() / "transcripts").glob("*.jsonl"))
+SCRIPTS = Path(__file__).resolve().parents[1] / "tools" / "sessions"
 BLOCK_CHARS = 200
 _PATHS = re.compile(r"(?<![\w.-])/(?:work|root|Users|mnt|tmp/tmp[a-z0-9_]{6,})/|\.pyenv")
 _ADDRESS = re.compile(r"\b(?:10|172\.(?:1[6-9]|2\d|3[01])|192\.168)\.\d{1,3}\.\d{1,3}(?:\.\d{1,3})?\b")
@@ -66,6 +67,10 @@ def test_there_are_six_short_and_four_long_ones() -> None:
     assert all(30_000 <= peak <= 42_000 for peak in long)
     assert 5_400 <= sum(short) / len(short) <= 6_900
     assert 33_000 <= sum(long) / len(long) <= 39_000
+
+
+def test_each_has_the_script_that_it_was_recorded_from() -> None:
+    assert {path.stem for path in FILES} == {path.stem for path in SCRIPTS.glob("*.toml")}
 
 
 def test_they_are_agent_sessions(session: Session) -> None:

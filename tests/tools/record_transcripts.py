@@ -28,7 +28,6 @@ SOURCES = {
     "anyio": "4.9.0",
     "attrs": "25.3.0",
     "click": "8.1.8",
-    "httpx": "0.28.1",
     "iniconfig": "2.1.0",
     "itsdangerous": "2.2.0",
     "packaging": "25.0",

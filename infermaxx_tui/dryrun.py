@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import anyio
-
 from infermaxx_tui.core.plan import Plan, plan, resolve_limits
 from infermaxx_tui.core.rows import tokens_text
 from infermaxx_tui.core.stats import bound95
 from infermaxx_tui.core.transcript import Session
 from infermaxx_tui.idcache import tokenise_cached
-from infermaxx_tui.prepare import lengths_of, prepare
+from infermaxx_tui.prepare import lengths_of, prepare_now
 from infermaxx_tui.server.describe import ServerUnreachableError, normalise_url
 from infermaxx_tui.vocabulary import shipped
 from infermaxx_tui.wish import Loaded, Wish, load
@@ -30,7 +28,7 @@ def dry_run(wish: Wish, api_key: str | None) -> Iterator[str]:
             yield f"server not asked: {_no_server(loaded)}; {_OFFLINE}"
             yield from _describe(_offline_plan(loaded), loaded.transcripts, target)
             return
-        prepared, notes = anyio.run(prepare, loaded, wish, normalise_url(url), api_key)
+        prepared, notes = prepare_now(loaded, wish, normalise_url(url), api_key)
         yield f"server {url}: {prepared.regime.engine or 'unknown engine'}, model {prepared.model}"
         yield from notes
         yield from _describe(prepared.plan, prepared.transcripts, target)

@@ -17,7 +17,7 @@ from infermaxx_tui.earlier import earlier_conversation, known_tags
 from infermaxx_tui.ending import Ending
 from infermaxx_tui.exitcodes import ExitCode
 from infermaxx_tui.log import Appender
-from infermaxx_tui.prepare import prepare
+from infermaxx_tui.prepare import prepare_now
 from infermaxx_tui.rundir import RunError, RunFolder
 from infermaxx_tui.runner.client import make_client
 from infermaxx_tui.runner.clock import SystemClock
@@ -34,7 +34,7 @@ def prepare_run(wish: Wish, loaded: Loaded, folder: RunFolder, url: str, note: C
     """What the run will do. Raises ScenarioError, TokenizerError or ServerUnusableError."""
     marked, earlier = earlier_conversation(wish.faults, folder.id)
     stale = (*known_tags(folder.path.parent, folder), *marked)
-    prepared, notes = anyio.run(prepare, loaded, wish, url, os.environ.get(wish.api_key_env), stale)
+    prepared, notes = prepare_now(loaded, wish, url, os.environ.get(wish.api_key_env), stale)
     for line in notes:
         note(line)
     comments = [line for line in loaded.text.splitlines() if line.startswith("#")]

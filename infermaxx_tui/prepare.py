@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 
+import anyio
 import httpx
 import msgspec
 
@@ -75,6 +76,19 @@ async def prepare(
     return prepared, notes
 
 
+def prepare_now(
+    loaded: Loaded, wish: Wish, url: str, api_key: str | None, stale: tuple[tuple[str, tuple[str, ...]], ...] = ()
+) -> tuple[Prepared, tuple[str, ...]]:
+    """As `prepare`, outside a loop. The result is handed over beside the loop, which may print whatever it returns."""
+    made: list[tuple[Prepared, tuple[str, ...]]] = []
+
+    async def make() -> None:
+        made.append(await prepare(loaded, wish, url, api_key, stale))
+
+    anyio.run(make)
+    return made[0]
+
+
 def _renderer(
     scenario: Scenario, facts: ServerFacts, url: str, api_key: str | None
 ) -> tuple[Renderer | None, str | None]:
@@ -110,7 +124,9 @@ def retokenised(scenario: Scenario, facts: ServerFacts) -> str | None:
     """A remark where the model's own ids may not come back, though the next prompt is to be made of them."""
     if facts.engine is not None or scenario.sessions.prompt != "tokens" or scenario.sessions.replies != "live":
         return None
-    return "not known to send token ids: replies without them are tokenised again here, maybe not as the server has them"
+    return (
+        "not known to send token ids: replies without them are tokenised again here, maybe not as the server has them"
+    )
 
 
 def lengths_of(transcripts: tuple[Session, ...], tokenised: tuple[TokenisedTranscript, ...]) -> tuple[Lengths, ...]:
@@ -187,9 +203,7 @@ def _fitting(target: int, reply: int, budget: int, window: int) -> str:
     return " ".join(changed)
 
 
-def _regime(
-    loaded: Loaded, facts: ServerFacts, renderer: Renderer | None, planned: Plan, remark: str | None
-) -> Regime:
+def _regime(loaded: Loaded, facts: ServerFacts, renderer: Renderer | None, planned: Plan, remark: str | None) -> Regime:
     scenario, cache, missing = loaded.scenario, facts.cache, dict(facts.missing)
     missing |= {"gpu": "no GPU sensors in this version", "power_limit_w": "no GPU sensors in this version"}
     if (again := retokenised(scenario, facts)) is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import httpx
 import msgspec
 import orjson
@@ -55,9 +57,7 @@ async def describe(client: httpx.AsyncClient, url: str, model: str) -> ServerFac
     try:
         answer = await client.get("/v1/models", timeout=10.0)
     except httpx.TransportError as error:
-        raise ServerUnreachableError(
-            f"{url}: no answer ({type(error).__name__}); start the server or give --url URL"
-        ) from None
+        raise ServerUnreachableError(f"{url}: no answer ({_why(error)}); start the server or give --url URL") from None
     if answer.status_code == 401:
         raise ServerUnusableError(
             f"{url}: the server wants a key; put it into VLLM_API_KEY or name a variable with --api-key-env"
@@ -90,6 +90,14 @@ async def describe(client: httpx.AsyncClient, url: str, model: str) -> ServerFac
         simulated=version is not None and version.endswith(_SIM_SUFFIX),
         missing=missing,
     )
+
+
+def _why(error: httpx.TransportError) -> str:
+    """What the system says of the failure, else the error's name: the transport calls every failure a time-out."""
+    cause = error.__cause__
+    if isinstance(cause, OSError) and cause.errno and cause.errno > 0:
+        return os.strerror(cause.errno).lower()
+    return type(cause or error).__name__
 
 
 def _choose(cards: list[_Card], model: str, url: str) -> _Card:

@@ -229,6 +229,7 @@ max_tokens = 16
 
 [canaries]
 per_session = 2
+plant_at = [0.15, 0.5]
 ask_at = [1.0]
 max_tokens = 64
 

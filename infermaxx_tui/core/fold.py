@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from infermaxx_tui.core import events as e
 from infermaxx_tui.core.events import Outcome, Record, RequestKind, Unknown
-from infermaxx_tui.core.evidence import Finding, Ref
+from infermaxx_tui.core.evidence import Finding, Leak, Recall, Ref
 from infermaxx_tui.core.fold_availability import Availability
 from infermaxx_tui.core.fold_delivery import DELIVERY_KINDS, Deliveries, Tally
 from infermaxx_tui.core.fold_gauges import Gauges, distribution
@@ -57,6 +57,7 @@ class Fold:
         self._ended: str | None = None
         self._duration_over = False
         self._notes: deque[str] = deque(maxlen=NOTES_KEPT)
+        self._newest: Recall | None = None
         self._plain: dict[type[e.Event], Callable[..., None]] = {
             e.InstrumentRead: self._gauges.instrument,
             e.MetricsRead: self._gauges.metrics,
@@ -89,7 +90,8 @@ class Fold:
         if isinstance(record, Unknown):
             self._lines.unknown(record)
             return
-        self._lines.record(record)
+        if not self._lines.record(record):
+            return
         event = record.event
         kind = type(event)
         plain = self._plain.get(kind)
@@ -175,6 +177,7 @@ class Fold:
             self._availability.ended(at, event)
         recall = self._replies.ended(at, event, opened)
         if recall is not None:
+            self._newest = recall
             self._answered += 1
             self._sessions.recalled(recall)
         elif event.kind == "recall" and event.outcome == "cancelled" and opened is not None and opened.ask is not None:
@@ -206,6 +209,11 @@ class Fold:
     def _run_ended(self, event: e.RunEnded) -> None:
         self._ended = event.reason
         self._duration_over = self._duration_over or event.reason == "duration"
+
+    @property
+    def newest(self) -> tuple[Recall | None, Leak | None]:
+        """The reply to a recall question and the leak that were found last."""
+        return self._newest, next(reversed(self._replies.leaks), None)
 
     def snapshot(self) -> RunState:
         """What the log says so far. The result does not change when the fold goes on."""
@@ -284,7 +292,7 @@ class Fold:
             anomalies=dict(sorted(self._anomalies.items())),
             unparsed=self._deliveries.unparsed.findings(),
             unknown_events=lines.unknown_events,
-            invalid_lines=lines.invalid_lines,
+            invalid_lines=lines.invalid_lines + lines.repeated,
             torn_tail=lines.torn_tail,
             lines_missing=lines.missing,
             unlabelled_asks=self._replies.unlabelled_asks,

@@ -1,0 +1,129 @@
+"""What the server and the GPU say of themselves; `n/a` with the reason where they say nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from infermaxx_tui.core.glyphs import UNICODE, Glyphs, pad, settle, sparkline
+from infermaxx_tui.core.panels.row import Piece, Row, row, wrapped
+from infermaxx_tui.core.panels.table import figure, share
+from infermaxx_tui.core.series import SERIES
+from infermaxx_tui.core.state import Metrics, RunState
+from infermaxx_tui.core.timeline import TimelineView
+
+_LABEL = 12
+_VALUE = 16
+_AXIS = 8
+_LEAST_SPARK = 8
+
+
+class _Line(msgspec.Struct, frozen=True):
+    """A label, what it says now, and the series behind it."""
+
+    label: str
+    value: str
+    series: str | None = None
+
+
+class GpuLine(msgspec.Struct, frozen=True):
+    """A reading of a GPU, by the name of its series; with a `limit`, the key of the regime that bounds it."""
+
+    label: str
+    series: str
+    unit: str
+    limit: str | None = None
+
+
+GPU_LINES: Final[tuple[GpuLine, ...]] = (
+    GpuLine("power", "gpu_power_w", "W", "power_limit_w"),
+    GpuLine("SM clock", "sm_clock_mhz", "MHz"),
+    GpuLine("memory clock", "mem_clock_mhz", "MHz"),
+    GpuLine("edge", "edge_temp_c", "C"),
+    GpuLine("hotspot", "hotspot_temp_c", "C"),
+    GpuLine("VRAM temp", "vram_temp_c", "C"),
+    GpuLine("throttled", "throttle_s", "s"),
+    GpuLine("VRAM used", "vram_used_gib", "GiB"),
+)
+"""A sensor is shown as soon as core.series has a series of that name."""
+
+
+def rows_server(
+    state: RunState, timeline: TimelineView | None, width: int, glyphs: Glyphs = UNICODE
+) -> tuple[Row, ...]:
+    """Running, waiting, KV use, preemptions, prefix hits, acceptance: a line each, with a sparkline where it fits."""
+    seen = state.metrics_last
+    if seen is None:
+        why = (
+            f"{state.metrics_errors} readings of /metrics failed"
+            if state.metrics_errors
+            else "no reading of /metrics yet"
+        )
+        return wrapped(f"server  n/a: {why}", width, glyphs, role="dim")
+    asked = state.meta.at_once if state.meta is not None else None
+    lines = [
+        _Line("running", figure(seen.running) + (f" of {asked}" if asked is not None else ""), "running"),
+        _Line("waiting", figure(seen.waiting), "waiting"),
+        _Line("KV use", share(seen.kv_usage), "kv_usage"),
+        _Line("preemptions", figure(seen.preemptions), "preemptions"),
+        _Line("prefix hits", _hits(seen, state.metrics_first), "prefix_hit_rate"),
+        _Line("acceptance", "n/a: not read"),
+    ]
+    rows = tuple(_row(one, timeline, width, glyphs) for one in lines)
+    failed = state.metrics_errors
+    note = (row([(f"{failed} readings of /metrics failed", "warn")], width, glyphs),) if failed else ()
+    return rows + note
+
+
+def _hits(seen: Metrics, first: Metrics | None) -> str:
+    """Share of the prompt tokens of the whole run that the server took from its cache."""
+    if first is None or seen.prefix_hits is None or seen.prefix_queries is None:
+        return "n/a"
+    queries = seen.prefix_queries - (first.prefix_queries or 0.0)
+    hits = seen.prefix_hits - (first.prefix_hits or 0.0)
+    return share(hits / queries) if queries > 0 and 0 <= hits <= queries else "n/a"
+
+
+def rows_gpu(state: RunState, timeline: TimelineView | None, width: int, glyphs: Glyphs = UNICODE) -> tuple[Row, ...]:
+    """Power against limit, clocks, temperatures, throttling, VRAM; what is not read comes with the reason."""
+    regime = state.regime
+    known: Mapping[str, tuple[float | None, ...]] = timeline.series if timeline is not None else {}
+    read = [one for one in GPU_LINES if one.series in known]
+    rows = []
+    for one in read:
+        newest = next((value for value in reversed(known[one.series]) if value is not None), None)
+        limit = getattr(regime, one.limit, None) if one.limit is not None else None
+        bound = f" of {limit:g}" if limit is not None else ""
+        rows.append(_row(_Line(one.label, f"{figure(newest)}{bound} {one.unit}", one.series), timeline, width, glyphs))
+    missing = [one.label for one in GPU_LINES if one not in read]
+    if missing:
+        reason = regime.missing.get("gpu") if regime is not None else None
+        reason = reason or (_NOT_READ if not read else "the card does not say")
+        rows += wrapped(f"GPU {', '.join(missing)}: n/a ({reason})", width, glyphs, role="dim")
+    return tuple(rows)
+
+
+_NOT_READ: Final = (
+    "this version reads no GPU sensor"
+    if not any(s.name.startswith("gpu_") for s in SERIES)
+    else ("no GPU reading in the log")
+)
+
+
+def _row(one: _Line, timeline: TimelineView | None, width: int, glyphs: Glyphs) -> Row:
+    pieces: list[Piece] = [
+        (pad(one.label, _LABEL, glyphs) + " ", "dim"),
+        (pad(settle(one.value, glyphs), _VALUE, glyphs), "dim" if one.value.startswith("n/a") else None),
+    ]
+    room = width - _LABEL - _VALUE - _AXIS - 3
+    if timeline is not None and one.series is not None and room >= _LEAST_SPARK:
+        hi = timeline.hi[one.series]
+        top = "100%" if hi == 1.0 and one.series in _SHARES else f"{hi:g}"
+        pieces.append((" " + pad(f"0-{top}", _AXIS, glyphs) + " ", "dim"))
+        pieces.append((sparkline(timeline.series[one.series], min(room, timeline.buckets), 0.0, hi, glyphs), None))
+    return row(pieces, width, glyphs)
+
+
+_SHARES: Final = frozenset(series.name for series in SERIES if series.unit == "%")

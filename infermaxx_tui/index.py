@@ -1,0 +1,213 @@
+"""Opens a run's log once and finds its way in it afterwards: live and review are the same log, one still grows.
+
+Every moment is a fold up to it. Copies of the fold are kept all along the log, so that a jump folds a part of it only,
+and places of failures, gaps and each conversation's lines, so that they are found without folding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from infermaxx_tui.core.events import Record, Unknown
+from infermaxx_tui.core.evidence import Ref
+from infermaxx_tui.core.logtime import LogClock
+from infermaxx_tui.core.state import RunState
+from infermaxx_tui.core.stories import FeedEntry, SessionStory
+from infermaxx_tui.core.twin import twin
+from infermaxx_tui.core.watch import Watch
+from infermaxx_tui.rundir import RunError, RunFolder
+from infermaxx_tui.seek import indexfile
+from infermaxx_tui.seek.describe import describe_log
+from infermaxx_tui.seek.files import Again, LogFiles
+from infermaxx_tui.seek.lines import decode_line
+from infermaxx_tui.seek.places import LogMap, SeekTarget
+from infermaxx_tui.seek.zoom import ZoomedTimeline
+
+__all__ = ["Moment", "RunLog", "SeekTarget", "describe_log"]
+
+FIRST_SPACING: Final = 16384
+MOST_CHECKPOINTS: Final = 40
+"""Copies of the fold are so many lines apart at first; when there are too many, every other one is dropped."""
+NEAR_KEPT: Final = 6
+NEAR_LINES: Final = 6000
+"""A jump over more lines than this keeps copies so many lines apart, for the steps around its end."""
+INDEXED_BYTES: Final = 4 << 20
+"""A smaller log needs no events.idx."""
+
+
+class Moment(msgspec.Struct, frozen=True):
+    """The run as it stood at one moment of log time."""
+
+    at_us: int
+    state: RunState
+    feed: tuple[FeedEntry, ...]
+    """The newest things that had happened, newest last."""
+
+
+class _Checkpoint:
+    """A fold, and the place of the line that it takes in next. One that is kept is copied before it goes on."""
+
+    __slots__ = ("file", "offset", "watch")
+
+    def __init__(self, watch: Watch, file: int, offset: int) -> None:
+        self.watch = watch
+        self.file = file
+        self.offset = offset
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Where it stands, in the order of the log."""
+        return self.file, self.offset
+
+    def go_to(self, at_us: int, again: Again, keep: Callable[[_Checkpoint], None]) -> None:
+        """Takes in all lines up to a moment. `keep` gets it now and then on a long way, for steps back."""
+        watch, clock = self.watch, twin(self.watch.clock)
+        for gone, (file, offset, line) in enumerate(again(*self.place), 1):
+            self.file, self.offset = file, offset
+            record = decode_line(line)
+            if isinstance(record, Record) and clock.at(record) > at_us:
+                return
+            if gone % NEAR_LINES == 0:
+                keep(self)
+            watch.add(record)
+            self.offset = offset + len(line) + 1
+
+
+class RunLog:
+    """One run's log: `open` it, `follow` it while it grows, `seek` in it. For one thread at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._files = LogFiles(folder)
+        self._saved = indexfile.load(folder)
+        self._map = LogMap(self._saved)
+        self._watch = Watch()
+        self._lines = 0
+        self._spacing = FIRST_SPACING
+        self._checkpoints = [_Checkpoint(Watch(), 0, 0)]
+        self._near: list[_Checkpoint] = []
+        self._here: _Checkpoint | None = None
+        self._latest: Moment | None = None
+        self.timeline = ZoomedTimeline(self._files.again, lambda at_us: self._map.before(at_us))
+
+    def open(self, progress: Callable[[int, int], bool] | None = None) -> None:
+        """Reads all complete lines there are. `progress(bytes done, bytes in all)` is called now and then; False stops
+        it early. Until then the places of a saved index serve. Raises RunError."""
+        self._map, before = LogMap(), self._map
+        try:
+            for _ in self._take(progress):
+                pass
+        except RunError:
+            self._map = before
+            raise
+        if self._saved is None and self._files.size >= INDEXED_BYTES and not RunFolder(self._folder).alive():
+            self.save_index()
+
+    def follow(self) -> Iterator[Record | Unknown]:
+        """Takes in and yields what was written since; a torn tail is kept back. Raises RunError."""
+        return self._take(None)
+
+    def _take(self, progress: Callable[[int, int], bool] | None) -> Iterator[Record | Unknown]:
+        watch, timeline = self._watch, self.timeline.whole
+        for file, offset, line in self._files.new(progress):
+            if self._lines % self._spacing == 0 and self._lines:
+                self._keep(file, offset)
+            self._lines += 1
+            record = decode_line(line)
+            watch.add(record)
+            if isinstance(record, Record):
+                timeline.add(record, watch.clock.now_us)
+                if watch.recall is not None or watch.leak is not None:
+                    timeline.judged(record, watch.recall, watch.leak)
+                self._map.note(file, offset, record, watch)
+            self._latest = None
+            yield record
+
+    def _keep(self, file: int, offset: int) -> None:
+        """Copies the fold; with too many copies, every other one goes and the next ones are twice as far apart."""
+        self._checkpoints.append(_Checkpoint(twin(self._watch), file, offset))
+        if len(self._checkpoints) > MOST_CHECKPOINTS:
+            self._checkpoints = self._checkpoints[::2]
+            self._spacing *= 2
+
+    def latest(self) -> Moment:
+        """The run as far as it was read."""
+        if self._latest is None:
+            self._latest = _moment(self._watch, self.timeline.end_us)
+        return self._latest
+
+    def seek(self, at_us: int) -> Moment:
+        """The run as it stood at that log time (the last line at or before it). Raises RunError."""
+        if at_us >= self.timeline.end_us:
+            return self.latest()
+        at_us = max(at_us, 0)
+        here, self._here = self._nearest(at_us), None
+        here.go_to(at_us, self._files.again, self._keep_near)
+        self._here = here
+        return _moment(here.watch, at_us)
+
+    def _keep_near(self, here: _Checkpoint) -> None:
+        self._near = [_Checkpoint(twin(here.watch), *here.place), *self._near[: NEAR_KEPT - 1]]
+
+    def _nearest(self, at_us: int) -> _Checkpoint:
+        """A fold that stands nearest before a moment and may go on: the one of the last jump, or a copy."""
+        kept = [one for one in (*self._checkpoints, *self._near) if one.watch.clock.now_us <= at_us]
+        best = max(kept, key=lambda one: one.place)
+        here = self._here
+        if here is not None and here.watch.clock.now_us <= at_us and here.place >= best.place:
+            return here
+        return _Checkpoint(twin(best.watch), *best.place)
+
+    def find(self, target: SeekTarget, after_us: int, backwards: bool = False) -> tuple[int, Ref] | None:
+        """Log time and place of the next such thing after (or the last one before) a moment; None if there is none."""
+        return self._map.find(target, after_us, backwards)
+
+    def time_of(self, ref: Ref) -> int | None:
+        """Log time of an event, for jumping to evidence; None if the log has no such line. Raises RunError."""
+        found = self._line(ref)
+        return None if found is None else found[0]
+
+    def record(self, ref: Ref) -> Record | None:
+        """One event of the log; None if the log has no such line. Raises RunError."""
+        found = self._line(ref)
+        return None if found is None else found[1]
+
+    def _line(self, ref: Ref) -> tuple[int, Record] | None:
+        mark = self._map.before_ref(ref)
+        if mark is None:
+            return None
+        clock = LogClock(mark.at_us, mark.mono_us, mark.segment)
+        for _, _, line in self._files.again(mark.file, mark.offset):
+            record = decode_line(line)
+            if isinstance(record, Record):
+                at_us = clock.at(record)
+                if (record.part, record.seq) == ref:
+                    return at_us, record
+                if record.part != ref[0] or record.seq > ref[1]:
+                    return None
+        return None
+
+    def session_story(self, session: int, until_us: int | None = None) -> SessionStory:
+        """One conversation up to a moment (all of it without one). Raises RunError."""
+        story = SessionStory(session)
+        told = list(self._map.story(session, until_us))
+        lines = self._files.at((file, offset) for file, offset, _ in told)
+        for (_, _, at_us), line in zip(told, lines, strict=True):
+            record = decode_line(line)
+            if isinstance(record, Record):
+                story.add(at_us, record)
+        return story
+
+    def save_index(self) -> None:
+        """Keeps events.idx in the run folder where that is allowed; without the right to write it is left out."""
+        with suppress(OSError):
+            indexfile.save(self._folder, self.timeline.end_us, self._map.marks, self._map.failures, self._map.gaps)
+
+
+def _moment(watch: Watch, at_us: int) -> Moment:
+    return Moment(at_us, watch.fold.snapshot(), watch.feed.entries())

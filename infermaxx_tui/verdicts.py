@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from infermaxx_tui.core.events import Unknown
 from infermaxx_tui.core.fold import Fold
 from infermaxx_tui.core.limits import Limits
 from infermaxx_tui.core.report import verdict_lines
@@ -36,9 +37,14 @@ def fold_run(run: RunFolder) -> RunState:
     fold = Fold()
     try:
         found = parts(run.path)
+        torn = 0
         for path in found:
-            for record in Follower(path).read():
+            follower = Follower(path)
+            for record in follower.read():
                 fold.add(record)
+            torn = follower.torn
+        if torn and not run.alive():
+            fold.add(Unknown("invalid", f"a torn tail of {torn} bytes"))
     except OSError as error:
         raise RunError(f"{run.path}: the log cannot be read ({error.strerror})") from None
     if not found:

@@ -12,6 +12,8 @@ class Lines:
         self.events = 0
         self.unknown_events = 0
         self.invalid_lines = 0
+        self.repeated = 0
+        """Lines whose number had been there: the log was written to by two, or put together wrongly."""
         self.torn_tail = False
         """Whether the newest line is damaged; if another one follows, it was not a torn tail but a damaged line."""
         self.last_wall_ms: int | None = None
@@ -43,8 +45,11 @@ class Lines:
         else:
             self.torn_tail = True
 
-    def record(self, record: Record) -> None:
-        """A line that was read."""
+    def record(self, record: Record) -> bool:
+        """A line that was read; False for one whose number had been there, which must not count twice."""
+        if record.seq < self._next_in(record.part):
+            self.repeated += 1
+            return False
         self.events += 1
         self.last_wall_ms = record.wall_ms
         self._before_us = self.last_us
@@ -58,6 +63,11 @@ class Lines:
             self.invalid_lines += 1
         if self._first_us is None:
             self._first_us = record.mono_us
+        return True
+
+    def _next_in(self, part: int) -> int:
+        """The number that the part's next line must have at the least."""
+        return self._next if part == self._part else self._next_of.get(part, 0)
 
     def segment_began(self) -> None:
         """The monotonic clock may have started again with the newest line."""

@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _console.complain(str(error), ExitCode.USAGE)
     _console.ascii_only = args.ascii
     try:
-        return _no_tui() if args.verb is None else _VERBS[args.verb](args)
+        return _home(args) if args.verb is None else _VERBS[args.verb](args)
     except KeyboardInterrupt:
         return _console.complain("infermaxx: interrupted", ExitCode.INTERRUPTED)
     except Exception as error:  # the boundary of the program: one line for people, a traceback with --debug
@@ -74,13 +74,35 @@ def _explain(error: Exception, debug: bool) -> int:
             )
 
 
-def _no_tui() -> int:
-    if not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
+def _home(args: argparse.Namespace) -> int:
+    """The TUI on all runs and scenarios."""
+    if not _terminal():
         return _console.complain(
             "infermaxx: the TUI needs a terminal; try `infermaxx run SCENARIO --headless`", ExitCode.USAGE
         )
-    text = "infermaxx: this version has no TUI yet; try `infermaxx demo`, `infermaxx runs`, `infermaxx --help`"
-    return _console.complain(text, ExitCode.USAGE)
+    return _show(args, None)
+
+
+def _terminal() -> bool:
+    """Whether a TUI can be drawn here."""
+    return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+
+
+def _show(args: argparse.Namespace, run: RunFolder | None) -> int:
+    """The TUI until it is left, then one line about the run that was looked at last. Leaving is not stopping."""
+    from infermaxx_tui.tui.main import TuiArgs, run_tui
+
+    left = run_tui(
+        TuiArgs(
+            run=run,
+            runs_dir=getattr(args, "runs_dir", None),
+            fps=args.fps,
+            ascii_only=args.ascii,
+            no_color=args.no_color,
+        )
+    )
+    _console.emit(left.lines)
+    return left.code
 
 
 def _runner(args: argparse.Namespace) -> int:
@@ -149,7 +171,8 @@ def _start(wish: Wish, args: argparse.Namespace) -> int:
 
     with relayed() as relay:
         run = start_runner(msgspec.json.encode(wish), _console.narrate, relay)
-        if not args.detach:
+        in_tui = not (args.detach or args.headless or args.json) and _terminal()
+        if not args.detach and not in_tui:
             _console.narrate(f"run {run.path}")
             verdict = _follow(run)
     if args.detach:
@@ -159,9 +182,21 @@ def _start(wish: Wish, args: argparse.Namespace) -> int:
             f"running; `infermaxx attach {run.id}{where}` follows it, `infermaxx stop {run.id}{where}` ends it"
         )
         return int(ExitCode.PASS)
+    if in_tui:
+        return _shown_to_its_end(args, run)
     if sys.stdout.isatty():
         run.mark_read()
     return _print_verdict(verdict, args.json)
+
+
+def _shown_to_its_end(args: argparse.Namespace, run: RunFolder) -> int:
+    """The TUI on a run that was just started. The verdict and its exit code, if the run is over when it is left."""
+    from infermaxx_tui.verdicts import load_or_judge
+
+    code = _show(args, run)
+    if code or run.alive():
+        return code
+    return _print_verdict(load_or_judge(run), as_json=False)
 
 
 def _follow(run: RunFolder) -> Verdict:
@@ -194,6 +229,12 @@ def _find(args: argparse.Namespace) -> RunFolder:
 
 def _attach(args: argparse.Namespace) -> int:
     run = _find(args)
+    if not (args.headless or args.json) and _terminal():
+        return _show(args, run)
+    return _follow_to_its_end(args, run)
+
+
+def _follow_to_its_end(args: argparse.Namespace, run: RunFolder) -> int:
     try:
         verdict = _follow(run)
     except KeyboardInterrupt:
@@ -208,8 +249,9 @@ def _stop(args: argparse.Namespace) -> int:
 
     from infermaxx_tui.launch import signal_runner
 
-    signal_runner(_find(args), signal.SIGTERM)
-    return _attach(args)
+    run = _find(args)
+    signal_runner(run, signal.SIGTERM)
+    return _follow_to_its_end(args, run)
 
 
 def _runs(args: argparse.Namespace) -> int:

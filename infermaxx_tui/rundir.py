@@ -27,7 +27,7 @@ def runs_dir(override: str | None = None) -> Path:
     """Where runs live: `--runs-dir`, else INFERMAXX_RUNS, else the platform's user-data folder."""
     given = override or os.environ.get("INFERMAXX_RUNS")
     if given:
-        return Path(given).expanduser()
+        return Path(os.path.expanduser(given))
     return Path(platformdirs.user_data_dir("infermaxx", appauthor=False)) / "runs"
 
 
@@ -153,7 +153,7 @@ def find(root: Path, run: str) -> RunFolder:
             if _has_log(folder.path) or folder.alive():
                 return folder
         raise RunError(f"no runs in {root}; start one with `infermaxx demo`")
-    as_path = Path(run).expanduser()
+    as_path = Path(os.path.expanduser(run))
     if _has_log(as_path):
         return RunFolder(as_path.resolve())
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", run):
@@ -168,7 +168,7 @@ def find(root: Path, run: str) -> RunFolder:
 def _has_log(folder: Path) -> bool:
     try:
         return (folder / "events.jsonl").is_file()
-    except OSError:
+    except (OSError, ValueError):
         return False
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from infermaxx_tui.core.scenario import ScenarioError
@@ -33,14 +34,14 @@ def shipped_scenario(name: str) -> Path:
 
 def find_scenario(name: str) -> Path:
     """The scenario file that a person named: a path, or the bare name of a shipped one. Raises ScenarioError."""
-    path = Path(name).expanduser()
+    path = Path(os.path.expanduser(name))
     try:
         if path.is_file():
             return path.resolve()
         if path.is_dir():
             raise ScenarioError(name, "", "is a folder; name a scenario file")
-    except OSError as error:
-        raise ScenarioError(name, "", error.strerror or "cannot be read") from None
+    except (OSError, ValueError) as error:
+        raise ScenarioError(name, "", getattr(error, "strerror", None) or str(error)) from None
     if path.parent == Path():
         return shipped_scenario(name)
     raise ScenarioError(name, "", "no such file")
@@ -68,7 +69,7 @@ def find_transcripts(patterns: tuple[str, ...], base: Path, source: str) -> tupl
 
 
 def _match(pattern: str, base: Path) -> list[Path]:
-    full = Path(pattern).expanduser()
+    full = Path(os.path.expanduser(pattern))
     if not full.is_absolute():
         full = base / full
     if full.is_file():

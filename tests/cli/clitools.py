@@ -249,7 +249,7 @@ def write_small(folder: Path, text: str = SCENARIO, transcripts: int = 3, turns:
 
 
 @contextmanager
-def sim(folder: Path, *flags: str) -> Iterator[str]:
+def sim(folder: Path, *flags: str, env: Mapping[str, str] | None = None) -> Iterator[str]:
     """The embedded server as a process of its own; its URL."""
     folder.mkdir(parents=True, exist_ok=True)
     port_file = folder / "port"
@@ -262,7 +262,7 @@ def sim(folder: Path, *flags: str) -> Iterator[str]:
         "--log-file",
         str(folder / "log"),
     ]
-    process = subprocess.Popen([*program, *flags], stdin=subprocess.DEVNULL)
+    process = subprocess.Popen([*program, *flags], stdin=subprocess.DEVNULL, env={**os.environ, **(env or {})})
     try:
         port = until(lambda: port_file.exists() and port_file.read_text(encoding="ascii").strip())
         yield f"http://127.0.0.1:{port}"

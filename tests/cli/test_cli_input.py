@@ -72,6 +72,7 @@ def test_a_scenario_that_is_not_there(place: Place) -> None:
     _refused(place, place.inside("run", "./nowhere.toml", "--dry-run"), "no such file")
     _refused(place, place.inside("run", str(place.root), "--dry-run"), "folder")
     _refused(place, place.inside("run", "x" * 5000, "--dry-run"), "name too long")
+    _refused(place, place.inside("run", "~nobody-at-all/x.toml", "--dry-run"), "no such file")
 
 
 def test_a_scenario_that_is_not_text(place: Place) -> None:
@@ -156,6 +157,8 @@ def test_sessions_of_one_turn_work(place: Place, server: str) -> None:
 
 
 @pytest.mark.parametrize("verb", ["attach", "judge", "stop"])
-@pytest.mark.parametrize("name", ["../../etc", "..", "a/../b", "nothing", "", "latest", ".hidden", "x" * 5000])
+@pytest.mark.parametrize(
+    "name", ["../../etc", "..", "a/../b", "nothing", "", "latest", ".hidden", "~nobody-at-all", "x" * 5000]
+)
 def test_a_run_that_is_not_there(place: Place, verb: str, name: str) -> None:
     _refused(place, place.inside(verb, name), "infermaxx")

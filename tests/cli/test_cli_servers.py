@@ -146,13 +146,10 @@ def test_the_key_is_sent_and_written_nowhere(place: Place, small: Path) -> None:
 
 
 def test_a_key_that_is_missing_is_asked_for(place: Place, small: Path, tmp_path: Path) -> None:
-    env_before = place.env
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("VLLM_API_KEY", _KEY)
-        with sim(tmp_path / "sim") as url:
-            place.env = env_before
-            without = place.run("run", str(small), "--headless", "--url", url)
-            with_key = place.run("run", str(small), "--headless", "--url", url, env={"VLLM_API_KEY": _KEY})
+    key = {"VLLM_API_KEY": _KEY}
+    with sim(tmp_path / "sim", env=key) as url:
+        without = place.inside("run", str(small), "--dry-run", "--url", url)
+        with_key = place.run("run", str(small), "--headless", "--url", url, env=key)
     assert without.code == ExitCode.SERVER
     assert "VLLM_API_KEY" in without.complaint
     assert with_key.code == ExitCode.PASS

@@ -12,10 +12,10 @@ import anyio
 from anyio.abc import TaskStatus
 
 from infermaxx_tui.exitcodes import ExitCode
+from infermaxx_tui.launch import HANDED_ON
 
 Ask = Callable[[Literal["sigint", "sigterm"]], bool]
 """Takes a wish to stop."""
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class AskedToStop(BaseException):
@@ -32,10 +32,11 @@ class Ending:
         self._began = False
 
     def install(self) -> None:
-        """From here on a hang-up is ignored, and a signal counts."""
+        """From here on a hang-up is ignored, and a signal counts, also one that was held back until now."""
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        for number in _SIGNALS:
+        for number in HANDED_ON:
             signal.signal(number, self._outside)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDED_ON)
 
     def _outside(self, number: int, frame: FrameType | None) -> None:
         """Before the run: give up. After it, while the verdict is made: finish. Asked again: end at once."""
@@ -51,7 +52,7 @@ class Ending:
 
     async def obey(self, ask: Ask, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """While the run is on: the first signal asks it to end, another one ends the process."""
-        with anyio.open_signal_receiver(*_SIGNALS) as signals:
+        with anyio.open_signal_receiver(*HANDED_ON) as signals:
             self._began = True
             task_status.started()
             async for number in signals:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from infermaxx_tui.core.scenario import ScenarioError
+from infermaxx_tui.launch import own_program
 from infermaxx_tui.rundir import RunFolder
 from infermaxx_tui.server.describe import ServerUnusableError, normalise_url
 from infermaxx_tui.server.launch import LaunchedServer, launch_url
@@ -75,5 +75,5 @@ def hosted(loaded: Loaded, folder: RunFolder) -> Iterator[Host]:
 
 def _sim_command(faults: tuple[str, ...], port_file: Path) -> tuple[str, ...]:
     flags = [word for fault in faults for word in ("--fault", fault)]
-    program = (sys.executable, "-m", "infermaxx_tui.sim", "--port", "0", "--port-file", str(port_file))
-    return (*program, "--exit-with-parent", *flags)
+    where = ("--port", "0", "--port-file", str(port_file))
+    return own_program("infermaxx_tui.sim", *where, "--exit-with-parent", *flags)

@@ -17,6 +17,9 @@ import msgspec
 from infermaxx_tui.exitcodes import ExitCode
 from infermaxx_tui.rundir import RunError, RunFolder
 
+HANDED_ON = (signal.SIGINT, signal.SIGTERM)
+"""Signals that ask for an end."""
+
 
 class Said(msgspec.Struct, frozen=True):
     """One line that a runner says before it lets go of the one who started it."""
@@ -65,7 +68,7 @@ class Relay:
 def relayed() -> Iterator[Relay]:
     """While the block lasts, a wish to stop this process goes to the runner instead."""
     relay = Relay()
-    before = {number: signal.signal(number, relay.hand_on) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, relay.hand_on) for number in HANDED_ON}
     try:
         yield relay
     finally:
@@ -73,18 +76,35 @@ def relayed() -> Iterator[Relay]:
             signal.signal(number, handler)
 
 
+def own_program(module: str, *words: str) -> tuple[str, ...]:
+    """A command that runs one of our modules on this Python, whatever modules lie in the current folder.
+
+    Only where that folder is the one that this program was loaded from may it be looked into.
+    """
+    try:
+        at_home = Path.cwd() == Path(__file__).resolve().parents[1]
+    except OSError:  # the current folder is gone
+        at_home = False
+    return (sys.executable, *(() if at_home else ("-P",)), "-m", module, *words)
+
+
 def start_runner(wish: bytes, narrate: Callable[[str], None], relay: Relay) -> RunFolder:
     """Starts a runner detached from this terminal and returns once its log stands.
 
     `wish` is JSON of wish.Wish; remarks go to `narrate`. Raises StartError.
     """
-    process = subprocess.Popen(
-        [sys.executable, "-m", "infermaxx_tui", "_runner"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        start_new_session=True,
-    )
-    relay.pid = process.pid
+    # held back until the runner can obey: it inherits the mask and lifts it itself
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, HANDED_ON)
+    try:
+        process = subprocess.Popen(
+            own_program("infermaxx_tui", "_runner"),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+        relay.pid = process.pid
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     if process.stdin is None or process.stdout is None:
         raise StartError("the runner has no pipes", ExitCode.INTERNAL)
     with process.stdout:

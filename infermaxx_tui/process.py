@@ -31,8 +31,8 @@ from infermaxx_tui.wish import Wish, load
 def main(wish_json: bytes) -> int:
     """Plays what the wish says and returns the verdict's exit code; says how the start went on stdout, line by line."""
     ending = Ending()
-    ending.install()
     try:
+        ending.install()
         return _run(msgspec.json.decode(wish_json, type=Wish), ending)
     except (ScenarioError, TranscriptError, TokenizerError, RunError) as error:
         return _refuse(str(error), ExitCode.USAGE)

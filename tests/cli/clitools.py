@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
+from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
 import pytest
@@ -98,11 +99,8 @@ class Place:
         self, *words: str, env: Mapping[str, str] | None = None, stdout: int = subprocess.PIPE
     ) -> Iterator[Command]:
         """A command that goes on; whatever is left of it at the end of the block is killed."""
-        command = Command([*PROGRAM, *words], self.root, {**self.env, **(env or {})}, stdout)
-        try:
+        with Command([*PROGRAM, *words], self.root, {**self.env, **(env or {})}, stdout) as command:
             yield command
-        finally:
-            command.close()
 
     @property
     def folders(self) -> list[Path]:
@@ -155,8 +153,10 @@ class Command:
             reader.join(PATIENCE_S)
         return Done(code, self._out.decode(), "".join(self._err))
 
-    def close(self) -> None:
-        """Ends what is left."""
+    def __enter__(self) -> Command:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         for folder in [line.removeprefix("run ").strip() for line in self._err if line.startswith("run ")]:
             kill_runner(Path(folder))
         self.process.kill()

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
-from clitools import Done, Place, log_of
+from clitools import Command, Done, Place, decoding, log_of
 
 from infermaxx_tui.core import events as ev
 from infermaxx_tui.core.canary import make_tags
@@ -92,6 +94,14 @@ def test_a_file_called_demo_does_not_change_the_demo(place: Place) -> None:
     (place.root / "demo").write_text("not a scenario", encoding="utf-8")
     with place.started("demo", "--headless") as command:
         assert (command.folder / "scenario.toml").read_text(encoding="utf-8").startswith("# Shows the whole job")
+
+
+def test_modules_that_lie_in_the_current_folder_are_not_run(place: Place) -> None:
+    for name in ("httpx.py", "aiohttp.py", "anyio.py", "orjson.py", "jinja2.py"):
+        (place.root / name).write_text("raise SystemExit('not yours')", encoding="utf-8")
+    words = [sys.executable, "-P", "-m", "infermaxx_tui", "demo", "--headless"]
+    with Command(words, place.root, place.env, subprocess.PIPE) as command:
+        assert decoding(command.folder).is_dir()
 
 
 def test_seed_and_nonce_make_the_same_tags_again(passed: tuple[Done, Path]) -> None:

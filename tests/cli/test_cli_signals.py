@@ -10,13 +10,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 from clitools import Command, Place, decoding, kill_runner, log_of, sim, until
 
 from infermaxx_tui.core import events as ev
 from infermaxx_tui.exitcodes import ExitCode
+from infermaxx_tui.launch import Relay, StartError, start_runner
 from infermaxx_tui.log import Follower
 from infermaxx_tui.rundir import RunFolder
+from infermaxx_tui.wish import Wish
 
 _LONG = ("--set", "sessions.rounds=400")
 
@@ -90,6 +93,29 @@ def test_a_signal_before_the_run_begins_leaves_nothing_behind(place: Place, smal
     assert "before the run began" in done.complaint
     assert place.folders == []
     assert (place.root / "stopped").exists()
+
+
+class _Hasty(Relay):
+    """Asks for an end the moment that there is a runner to ask."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        super().__setattr__(name, value)
+        if name == "pid" and value is not None:
+            self.hand_on(signal.SIGINT, None)
+
+
+def test_a_signal_that_comes_before_the_runner_can_obey_is_obeyed(
+    place: Place, small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in place.env.items():
+        monkeypatch.setenv(name, value)
+    wish = Wish(scenario=str(small), overrides=('server.launch=["sleep", "600"]',))
+    said: list[str] = []
+    with pytest.raises(StartError, match="interrupted before the run began") as caught:
+        start_runner(msgspec.json.encode(wish), said.append, _Hasty())
+    assert caught.value.code == ExitCode.INTERRUPTED
+    assert said == []
+    assert place.folders == []
 
 
 def test_a_server_that_hangs_does_not_hold_up_the_end(place: Place, small: Path, tmp_path: Path) -> None:

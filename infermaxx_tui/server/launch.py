@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -17,6 +18,9 @@ QUIET_S = 300.0
 """A start-up that writes nothing for so long is stuck; a slow one that goes on writing is waited for."""
 _POLL_S = 0.25
 _STOP_S = 10.0
+_CHILDREN_S = 2.0
+"""How long the group may outlive its first process."""
+_STOP_POLL_S = 0.02
 _TAIL_LINES = 3
 
 
@@ -81,21 +85,27 @@ class LaunchedServer:
 
     def kill(self) -> None:
         """Ends the process group at once."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        self._signal_group(signal.SIGKILL)
 
     def stop(self) -> None:
-        """Ends the process group: asked first, then killed."""
-        for sig, patience_s in ((signal.SIGTERM, _STOP_S), (signal.SIGKILL, _STOP_S)):
-            try:
-                os.killpg(self._process.pid, sig)
-            except ProcessLookupError:
-                break
-            try:
-                self._process.wait(patience_s)
-            except subprocess.TimeoutExpired:
-                continue
-            break
+        """Ends the process and all of its group: asked first, then killed, so that no child keeps the GPU's memory."""
+        self._signal_group(signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_STOP_S)
+        until = time.monotonic() + _CHILDREN_S
+        while self._signal_group(0) and time.monotonic() < until:
+            self._process.poll()
+            time.sleep(_STOP_POLL_S)
+        self._signal_group(signal.SIGKILL)
+        self._process.wait(_STOP_S)
+
+    def _signal_group(self, sig: int) -> bool:
+        """Whether there was anybody left in the group to be signalled."""
+        try:
+            os.killpg(self._process.pid, sig)
+        except ProcessLookupError:
+            return False
+        return True
 
 
 def launch_url(command: Sequence[str]) -> str:

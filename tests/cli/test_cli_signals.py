@@ -19,6 +19,7 @@ from infermaxx_tui.exitcodes import ExitCode
 from infermaxx_tui.launch import Relay, StartError, start_runner
 from infermaxx_tui.log import Follower
 from infermaxx_tui.rundir import RunFolder
+from infermaxx_tui.server.launch import LaunchedServer
 from infermaxx_tui.wish import Wish
 
 _LONG = ("--set", "sessions.rounds=400")
@@ -159,6 +160,19 @@ def test_a_server_that_does_not_start_leaves_its_log_and_says_where(place: Place
     assert str(folder / "server.log") in done.complaint
     (row,) = place.inside("runs", "--json").rows
     assert row["state"] == "empty"
+
+
+def test_what_a_server_leaves_behind_is_ended_too(tmp_path: Path) -> None:
+    script = 'sh -c "trap : TERM; echo child \\$\\$; while :; do sleep 600; done" & wait; exit 0'
+    server = LaunchedServer(["sh", "-c", script], {}, tmp_path / "log")
+    child = int(until(lambda: (tmp_path / "log").read_text(encoding="ascii").partition("child ")[2].strip()))
+    server.stop()
+    assert not server.alive
+    until(lambda: not Path(f"/proc/{child}").exists() or _is_zombie(child))
+
+
+def _is_zombie(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] == "Z"
 
 
 def test_a_command_that_is_not_there_starts_nothing(place: Place, small: Path) -> None:

@@ -20,7 +20,16 @@ RequestKind = Literal["turn", "recall", "tail", "absent", "reask_alone", "reask_
 a miss asked again alone, or under load; the load for that; an earlier run's conversation."""
 
 Outcome = Literal[
-    "ok", "protocol", "truncated", "shed", "too_long", "rejected", "refused_connection", "stalled", "timeout", "cancelled"
+    "ok",
+    "protocol",
+    "truncated",
+    "shed",
+    "too_long",
+    "rejected",
+    "refused_connection",
+    "stalled",
+    "timeout",
+    "cancelled",
 ]
 """How a request ended on the wire. `ok`: the stream ended as a stream should (a missing finish_reason is still `ok`
 here and makes the reply capped). `protocol`: error event, invalid JSON, not SSE, oversize event. `truncated`: EOF or
@@ -209,7 +218,7 @@ class RequestEnded(Event, frozen=True, kw_only=True):
     """Harmless oddities of the wire, by name, each once."""
     server_id: str | None = None
     prefix_shared: float | None = None
-    """Share of the prompt that is the previous prompt plus reply, 1.0 when prefix equality held; None on a first turn."""
+    """Share of the prompt that is the previous prompt plus reply; 1.0 when it is equal; None on a first turn."""
 
 
 class GapNoted(Event, frozen=True, kw_only=True):

@@ -137,7 +137,7 @@ class Replies:
         return reply.cls, recall
 
     def _put(self, answers: list[Recall], recall: Recall, ask: TagAsked) -> None:
-        """Adds an answer. A question that was sent again because the server shed it is one question: the last counts."""
+        """Adds an answer. A question that was sent again because the server shed it is one: the last counts."""
         place = None if ask.again_of is None else self._place.get((self.segment, ask.again_of))
         if place is None:
             place = len(answers)

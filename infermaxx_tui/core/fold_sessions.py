@@ -92,7 +92,7 @@ class Sessions:
                 self.depth_reached = depth
 
     def rates(self) -> dict[int, float]:
-        """Tokens per second in the newest beat, by conversation; empty before the first one, and where it is too short."""
+        """Tokens per second in the newest beat, by conversation; empty before the first one or if it is too short."""
         beat = self._newest_beat
         if beat is None or beat.window_ms < RATE_WINDOW_MS:
             return {}

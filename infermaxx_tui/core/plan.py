@@ -13,7 +13,7 @@ from infermaxx_tui.core.scenario import Scenario, ScenarioError
 from infermaxx_tui.core.transcript import Session
 
 _REACHED = 0.97
-"""Share of the target depth from which a conversation counts as having reached it: the rest may be too small to fill."""
+"""Share of the target depth from which a conversation has reached it: the rest may be too small to fill."""
 DECOYS_PER_TAG = 1
 """As many tags are made and never sent as are sent (gpu-and-verdicts §2.2)."""
 
@@ -116,7 +116,8 @@ def check_transcripts(transcripts: tuple[Session, ...], source: str) -> None:
                     raise ScenarioError(
                         source,
                         "transcripts.paths",
-                        f"{transcript.source}: request {number} ({message.role}) holds {found!r}, which looks like a tag;"
+                        f"{transcript.source}: request {number} ({message.role}) holds {found!r},"
+                        " which looks like a tag;"
                         " take it out or leave the transcript out",
                     )
 
@@ -159,10 +160,10 @@ def _conversation(
         extra.append(Question("tail", own_labels.pop(), own_tags.pop()))
     if canaries.absent:
         extra.append(Question("absent", own_labels.pop(), ""))
-    for fraction in scenario.plant_fractions:
-        planted.append(
-            TagPlan(own_labels.pop(), own_tags.pop(), fraction, math.ceil(fraction * target), canaries.plant)
-        )
+    planted += [
+        TagPlan(own_labels.pop(), own_tags.pop(), fraction, math.ceil(fraction * target), canaries.plant)
+        for fraction in scenario.plant_fractions
+    ]
     return ConversationPlan(
         session=session,
         wave=session // at_once,

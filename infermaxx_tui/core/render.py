@@ -23,7 +23,7 @@ class Renderer(Protocol):
         """Hash of the chat template."""
 
     def render(self, messages: tuple[Message, ...], tools: str, add_generation_prompt: bool) -> tuple[int, ...]:
-        """Ids of the rendered conversation; `tools` is JSON text or empty. Special tokens come from the template alone."""
+        """Ids of the rendered conversation; `tools` is JSON text or empty. Only the template makes special tokens."""
 
     def encode(self, text: str) -> tuple[int, ...]:
         """Ids of plain text; control-token strings inside it stay plain text."""

@@ -78,7 +78,7 @@ class Session(msgspec.Struct, frozen=True):
 
 
 class TranscriptError(Exception):
-    """A transcript cannot be used: which file, which line (1-based; None if it is the file), what is wrong, what to do."""
+    """A transcript cannot be used: which file, which line (from 1, None: all of it), what is wrong, what to do."""
 
     def __init__(self, file: str, line: int | None, message: str) -> None:
         super().__init__(f"{file}:{line}: {message}" if line is not None else f"{file}: {message}")

@@ -54,7 +54,8 @@ def test_without_a_pool_nothing_is_claimed_about_it() -> None:
 
 @given(st.lists(st.integers(1, 1000), min_size=1, max_size=12), st.integers(0, 5000))
 def test_no_choice_of_sessions_fits_more(peaks: list[int], pool: int) -> None:
-    fit = _of(*([(peak, 0)] for peak in peaks), pool=pool).fit_together
+    sizes: list[list[tuple[int, int] | None]] = [[(peak, 0)] for peak in peaks]
+    fit = _of(*sizes, pool=pool).fit_together
     assert fit is not None
     smallest = sorted(peaks)
     assert sum(smallest[:fit]) <= pool

@@ -1,4 +1,4 @@
-"""The main job on a real vLLM: what the model can do passes, what it cannot fails, what cannot be seen is not judged."""
+"""The main job on a real vLLM: what the model can do passes, what it cannot fails, what is unseen is not judged."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from infermaxx_tui.core.verdict import Verdict, read_verdict
 from infermaxx_tui.server.launch import LaunchedServer
 from infermaxx_tui.shipped import find_scenario
 
-NONCE = "0123456789abcdef"
+NONCE = "c0ffee0123456789"
 """Fixed, so that the tags are: which tags this model can recall depends on their letters."""
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(1500)]

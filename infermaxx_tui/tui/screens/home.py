@@ -1,0 +1,219 @@
+"""The first screen: runs, with what has not been read yet, and scenarios to start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import work
+from textual.message import Message
+from textual.widget import Widget
+from textual.worker import get_current_worker
+
+from infermaxx_tui.core.glyphs import settle
+from infermaxx_tui.core.panels import Row, RunLine, ScenarioLine, rows_runs, rows_scenarios
+from infermaxx_tui.rundir import RunError, RunFolder
+from infermaxx_tui.tui import messages
+from infermaxx_tui.tui.commands import Place, bindings
+from infermaxx_tui.tui.screens.base import Base, Part
+from infermaxx_tui.tui.shared import Shared
+from infermaxx_tui.tui.widgets.filter import FilterLine
+from infermaxx_tui.tui.widgets.lines import Lines
+
+if TYPE_CHECKING:
+    from infermaxx_tui.tui.catalog import Runs
+
+REFRESH_S = 3.0
+
+
+class HomeScreen(Base):
+    """Runs above, scenarios below."""
+
+    PLACES: ClassVar[tuple[Place, ...]] = ("home",)
+    BINDINGS = bindings("home")
+    ABOUT = (
+        "Runs, newest first; a mark stands before each verdict that nobody has opened yet. Below, the scenarios that"
+        " come with the program and what each proves. Enter opens a run or starts a scenario."
+    )
+
+    class Listed(Message):
+        """The folder of runs was read."""
+
+        def __init__(self, runs: tuple[RunLine, ...], scenarios: tuple[ScenarioLine, ...], problem: str) -> None:
+            super().__init__()
+            self.runs = runs
+            self.scenarios = scenarios
+            self.problem = problem
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        self._catalog: Runs | None = None
+        self._run_lines: tuple[RunLine, ...] = ()
+        self._scenario_lines: tuple[ScenarioLine, ...] = ()
+        self._problem = "reading the runs"
+        self._status = ""
+        self._match = ""
+        self._marked: str | None = None
+        self.runs = Lines(shared.glyphs, id="runs", head=1, title="runs", draw=self._draw_runs)
+        self.scenarios = Lines(shared.glyphs, id="scenarios", head=1, title="scenarios", draw=self._draw_scenarios)
+
+    def body(self) -> Iterable[Widget]:
+        """Two lists."""
+        yield self.runs
+        yield self.scenarios
+
+    def on_mount(self) -> None:
+        """Reads now and then."""
+        self._read()
+        self.set_interval(REFRESH_S, self._again)
+
+    def on_screen_resume(self) -> None:
+        """Something may have been read or ended meanwhile."""
+        if self._scenario_lines:
+            self._read()
+
+    def _again(self) -> None:
+        if self.is_current:
+            self._read()
+
+    @work(thread=True, group="runs", exclusive=True)
+    def _read(self) -> None:
+        from infermaxx_tui.tui.catalog import Runs, scenario_lines
+
+        problem = ""
+        runs: tuple[RunLine, ...] = ()
+        if self._catalog is None:
+            self._catalog = Runs(self.shared.root)
+        try:
+            runs = self._catalog.read()
+        except RunError as error:
+            problem = str(error)
+        scenarios = self._scenario_lines or scenario_lines()
+        if not get_current_worker().is_cancelled:
+            self.post_message(self.Listed(runs, scenarios, problem))
+
+    def on_home_screen_listed(self, event: HomeScreen.Listed) -> None:
+        """Shows what was read."""
+        first = not self._scenario_lines
+        self._run_lines, self._scenario_lines, self._problem = event.runs, event.scenarios, event.problem
+        self.redraw()
+        if first and not event.runs:
+            self.scenarios.focus()
+
+    def redraw(self) -> None:
+        """Everything that is shown."""
+        self.bar.redraw()
+        self.runs.redraw()
+        self.scenarios.redraw()
+
+    def status(self, text: str) -> None:
+        """What goes on, in the bar."""
+        self._status = text
+        self.bar.redraw()
+
+    def bar_parts(self) -> tuple[list[Part], list[Part]]:
+        """Where the runs are, and how many verdicts nobody has read."""
+        glyphs = self.shared.glyphs
+        left: list[Part] = [(" infermaxx ", "title")]
+        if self._status:
+            left.append((f" {settle(self._status, glyphs)}", "accent"))
+        elif self._problem:
+            left.append((f" {settle(self._problem, glyphs)}", "warn"))
+        elif self._marked is not None:
+            left.append((f" {settle(self._marked, glyphs)} is marked: c on another run compares the two", "accent"))
+        else:
+            left.append((f" {settle(str(self.shared.root), glyphs)}", "dim"))
+        if self._match:
+            left.append((f"  /{settle(self._match, glyphs)}", "accent"))
+        unread = sum(line.verdict is not None and not line.read for line in self._run_lines)
+        right: list[Part] = [(f" {unread} unread ", "warn")] if unread else []
+        return left, right
+
+    def _draw_runs(self, width: int, height: int) -> tuple[Row, ...]:
+        return rows_runs(self._run_lines, width, self.shared.glyphs, self._match)
+
+    def _draw_scenarios(self, width: int, height: int) -> tuple[Row, ...]:
+        return rows_scenarios(self._scenario_lines, width, self.shared.glyphs, self._match)
+
+    def on_filter_line_typed(self, event: FilterLine.Typed) -> None:
+        """Lines that hold the text."""
+        self._match = event.text
+        self.redraw()
+
+    def _chosen_run(self) -> RunFolder | None:
+        row = self.runs.row if self.focused_list is self.runs else None
+        return None if row is None or row.key is None else RunFolder(self.shared.root / row.key)
+
+    def action_open(self) -> None:
+        """The run, or the scenario."""
+        run = self._chosen_run()
+        row = self.scenarios.row if self.focused_list is self.scenarios else None
+        if run is not None:
+            self.post_message(messages.OpenRun(run))
+        elif row is not None:
+            self._ask_to_start(row.key)
+
+    def _ask_to_start(self, name: str | None) -> None:
+        from infermaxx_tui.core.scenario import ScenarioError
+        from infermaxx_tui.tui.catalog import needs_url
+        from infermaxx_tui.tui.screens.start import StartScreen
+
+        line = next((line for line in self._scenario_lines if line.name == name), None)
+        if line is None:
+            return
+        try:
+            needed = needs_url(line.name)
+        except ScenarioError as error:
+            self.say(str(error), bad=True)
+            return
+        self.app.push_screen(StartScreen(self.shared.glyphs, line, needed), self._start)
+
+    def _start(self, chosen: tuple[str, str | None] | None) -> None:
+        if chosen is not None:
+            self.post_message(messages.StartRun(*chosen))
+
+    def action_verdict(self) -> None:
+        """The run's verdict."""
+        run = self._chosen_run()
+        if run is not None:
+            self.post_message(messages.OpenVerdict(run))
+
+    def action_mark_compare(self) -> None:
+        """Marks a run, or compares it with the marked one."""
+        run = self._chosen_run()
+        if run is None:
+            return
+        if self._marked is None or self._marked == run.id:
+            self._marked = run.id if self._marked is None else None
+            self.bar.redraw()
+            return
+        left = RunFolder(self.shared.root / self._marked)
+        self._marked = None
+        self.post_message(messages.Compare(left, run))
+
+    def action_clear(self) -> None:
+        """No filter, no mark."""
+        self.filter_line.drop()
+        self._match = ""
+        self._marked = None
+        self.redraw()
+
+    def action_stop(self) -> None:
+        """Ends the run, after a question."""
+        run = self._chosen_run()
+        if run is not None:
+            self.post_message(messages.StopRun(run))
+
+    def action_again(self) -> None:
+        """Reads the folder of runs again."""
+        self._read()
+
+    def action_copy(self) -> None:
+        """The run's id, or the scenario's name."""
+        lines = self.focused_list
+        if lines is not None and lines.row is not None and lines.row.key is not None:
+            self.copy(lines.row.key, None)
+
+    def action_export(self) -> None:
+        """The screen as SVG and text, beside the runs."""
+        self.save("screen-home", self.shared.root)

@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# mypy over the package and over each folder of tests by itself, since their helper modules share names.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+mypy=${1:-.venv/bin/mypy}
+"$mypy"
+for folder in tests/cli tests/core tests/importers tests/real tests/runner tests/sim tests/tokenise tests/tools tests/tui; do
+  "$mypy" "$folder"
+done
+MYPYPATH=tests/tools "$mypy" --explicit-package-bases tests/bench
+"$mypy" tests/*.py

@@ -135,13 +135,14 @@ def stats_lines(stats: Stats) -> tuple[str, ...]:
         loss = ", ".join(f"{name} {count}" for name, count in row.loss.items()) or "-"
         over = " > pool" if stats.pool is not None and row.peak_tokens > stats.pool else ""
         lines.append(
-            f"{row.id[:28]:28} {row.format:12} {row.requests:8} {row.windows:7} {row.peak_tokens:9,} {row.mean_tokens:9,.0f}"
-            f"  {row.peak_source:10}  {loss}{over}"
+            f"{row.id[:28]:28} {row.format:12} {row.requests:8} {row.windows:7}"
+            f" {row.peak_tokens:9,} {row.mean_tokens:9,.0f}  {row.peak_source:10}  {loss}{over}"
         )
     lines += ["", f"peak: p50 {stats.peak.p50:,.0f}, p90 {stats.peak.p90:,.0f}, max {stats.peak.max:,} tokens"]
     if stats.mean:
         lines.append(
-            f"mean over all requests {stats.mean:,.0f} tokens: the largest peak is {stats.peak.max / stats.mean:.1f} times that"
+            f"mean over all requests {stats.mean:,.0f} tokens:"
+            f" the largest peak is {stats.peak.max / stats.mean:.1f} times that"
         )
     if stats.pool is not None:
         lines.append(

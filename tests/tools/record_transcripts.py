@@ -4,8 +4,8 @@ A script holds what the user and the assistant say and which tools are called; n
 hand. The calls run in namespaces of their own as the user `dev` on the host `devbox`, with an empty home, a copy of the
 package under /home/dev and no network, so that no path, name or address of the recording machine can show up.
 
-Run it as `python tests/tools/record_transcripts.py` (all) or with names of scripts; it needs Linux, root or the right to
-make namespaces, git, and a package index for the pinned sources below. `--out FOLDER` writes elsewhere.
+Run it as `python tests/tools/record_transcripts.py` (all) or with names of scripts; it needs Linux, root or the right
+to make namespaces, git, and a package index for the pinned sources below. `--out FOLDER` writes elsewhere.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import sys
 import tarfile
 import tempfile
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -167,7 +168,12 @@ def write_file(path: str, text: str) -> str:
     return f"{path}: wrote {len(text.splitlines())} lines, {len(text.encode())} bytes"
 
 
-HANDLERS = {"bash": run_bash, "read_file": read_file, "edit_file": edit_file, "write_file": write_file}
+HANDLERS: dict[str, Callable[..., str]] = {
+    "bash": run_bash,
+    "read_file": read_file,
+    "edit_file": edit_file,
+    "write_file": write_file,
+}
 
 
 def record(script: Json) -> Json:
@@ -227,7 +233,8 @@ find /home/dev -exec touch -h -d "$DAY" {} +
 chown -R 1000:1000 /home/dev
 mount --bind "$SITE" /home/dev/.venv/lib/python3.*/site-packages
 exec setpriv --reuid 1000 --regid 1000 --clear-groups env -i HOME=/home/dev USER=dev LOGNAME=dev LANG=C.UTF-8 TZ=UTC \
-  PATH=/home/dev/.venv/bin:/usr/bin:/bin LD_LIBRARY_PATH=/opt/python/lib PYTHONDONTWRITEBYTECODE=1 COLUMNS=100 PAGER=cat \
+  PATH=/home/dev/.venv/bin:/usr/bin:/bin LD_LIBRARY_PATH=/opt/python/lib \
+  PYTHONDONTWRITEBYTECODE=1 COLUMNS=100 PAGER=cat \
   GIT_AUTHOR_NAME=Dev GIT_AUTHOR_EMAIL=dev@example.com GIT_COMMITTER_NAME=Dev GIT_COMMITTER_EMAIL=dev@example.com \
   GIT_AUTHOR_DATE="$DAY" GIT_COMMITTER_DATE="$DAY" GIT_CONFIG_NOSYSTEM=1 \
   python /mnt/tests/tools/record_transcripts.py --inside /mnt/script.toml /mnt/out/session.jsonl

@@ -48,6 +48,8 @@ _TITLES: dict[Panel, str] = {
 }
 
 _STATUS_CHARS = 500
+_CALM: frozenset[Panel] = frozenset({"machine", "feed"})
+"""Panels that change in every line when anything does; of a live run every other picture does for them."""
 
 
 class RunScreen(Timed):
@@ -76,6 +78,7 @@ class RunScreen(Timed):
         self._shown: Panel = "streams"
         self._alone = False
         self._was_live = False
+        self._even = False
         self._verdict_rows: tuple[Verdict, int, tuple[Row, ...]] | None = None
         glyphs = shared.glyphs
         self.summary = Lines(glyphs, id="summary", cursor=False, slices=HEAD_CELLS, draw=self._summary)
@@ -125,7 +128,8 @@ class RunScreen(Timed):
         if self.above is not None:
             self.above.take(told)
         if self.is_current:
-            self.redraw()
+            self._even = not self._even
+            self.redraw(calm=self._even and isinstance(told, Snapshot) and told.live and told.following)
 
     def on_screen_resume(self) -> None:
         """What came while another screen was on top is shown now."""
@@ -135,14 +139,15 @@ class RunScreen(Timed):
         """Another size has room for other panels."""
         self.call_after_refresh(self._arrange)
 
-    def redraw(self) -> None:
-        """Asks every panel that is shown for its rows."""
+    def redraw(self, calm: bool = False) -> None:
+        """Asks every panel that is shown for its rows; when `calm`, those that nobody reads that fast are left out."""
         self.bar.redraw()
         self.summary.redraw()
         if not tiny(*self.size):
             wanted = self.panels["streams"].wanted
-            for lines in self.panels.values():
-                lines.redraw()
+            for name, lines in self.panels.items():
+                if not (calm and name in _CALM and not lines.has_focus):
+                    lines.redraw()
             if self.panels["streams"].wanted != wanted:
                 self._arrange()
 

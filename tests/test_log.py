@@ -7,7 +7,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import islice
+from itertools import cycle, islice
 from pathlib import Path
 
 import pytest
@@ -20,7 +20,7 @@ from infermaxx_tui.log import Appender, EvidenceLostError, Follower, last_line, 
 settings.register_profile("disk", deadline=None)
 settings.load_profile("disk")
 
-_texts = st.lists(st.text(max_size=30), max_size=12)
+_texts = st.lists(st.text(max_size=20), max_size=8)
 
 
 @contextmanager
@@ -91,7 +91,7 @@ def test_a_log_cut_anywhere_is_read_up_to_the_cut(texts: list[str], cut: int) ->
 @given(_texts, st.lists(st.integers(1, 7), min_size=1, max_size=20))
 @settings(max_examples=40)
 def test_short_writes_are_continued(texts: list[str], sizes: list[int]) -> None:
-    write, turn = os.write, iter(sizes * 1000)
+    write, turn = os.write, cycle(sizes)
     with _folder() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "write", lambda fd, data: write(fd, data[: next(turn)]))
         records = _write(folder, texts)

@@ -173,6 +173,12 @@ class Terminal:
         """The whole screen, as soon as it holds this text."""
         return self.until(lambda: self.screen.text if text in self.screen.text else None)
 
+    def settled(self) -> str:
+        """The whole screen between two pictures: nothing came for a while."""
+        while self.read(0.3):
+            pass
+        return self.screen.text
+
     def sees(self, data: bytes, start: int = 0) -> int:
         """Waits for these bytes; where they end."""
         self.until(lambda: data in self.seen[start:])
@@ -230,6 +236,11 @@ def state_of(pid: int) -> str | None:
     except (FileNotFoundError, ProcessLookupError):
         return None
     return None if letter in "ZX" else letter
+
+
+def written_by(pid: int) -> int:
+    """Bytes that the process has written so far, anywhere."""
+    return int(Path(f"/proc/{pid}/io").read_text(encoding="ascii").split("wchar:")[1].split()[0])
 
 
 def children_of(pid: int) -> list[int]:

@@ -78,6 +78,8 @@ class Conversation:
         detail = "a fault of this program; see runner.log"
         try:
             played = await self._play()
+            await self._run.render(self._planting.tell_the_rest, self._turn + 1)
+            self._note_planted()
             await self._ask_due(everything=True)
             reason, detail = played, ""
         except ConversationOver as over:
@@ -98,8 +100,7 @@ class Conversation:
             if number:
                 await self._think(step)
             goes_on = await self._run.render(self._continue if number else self._begin, step)
-            for planted in self._planting.fresh():
-                self._run.recorder.emit(planted)
+            self._note_planted()
             if not goes_on:
                 return "finished"
             await self._take_turn(step)
@@ -107,6 +108,10 @@ class Conversation:
             if reached(self._line.depth_tokens, self._target):
                 return "finished"
         return "exhausted"
+
+    def _note_planted(self) -> None:
+        for planted in self._planting.fresh():
+            self._run.recorder.emit(planted)
 
     def _begin(self, step: Step) -> bool:
         messages, _ = self._line.fit(self._planting.with_head(step.messages), self._target)

@@ -59,6 +59,10 @@ class Planting:
             self._line.tell(tag_statement(tag.label, tag.tag), tag_repeat(tag.label, tag.tag))
             self._note(tag, "exchange", depth, turn)
 
+    def tell_the_rest(self, turn: int) -> None:
+        """Plants whatever is left as exchanges: the conversation ends here, and its deepest questions come next."""
+        self.tell([tag for tag in self._tags if tag.label not in self.depths], turn)
+
     def inlined(self, tags: list[TagPlan], turn: int) -> None:
         """The messages that `with_lines` gave were added."""
         for tag in tags:

@@ -394,3 +394,13 @@ def test_the_asked_tag_is_that_of_its_label(plain: Played) -> None:
     issued = {(event.session, event.label): event.tag for event in plain.of(TagIssued)}
     for asked in plain.of(TagAsked):
         assert issued[asked.session, asked.label] == asked.tag
+
+
+def test_a_tag_whose_place_the_last_reply_leapt_over_is_planted_and_asked_all_the_same() -> None:
+    """A turn may end the conversation before the last tag's place was looked at; nothing planned may go unasked."""
+    for fraction in (0.93, 0.96, 0.99):
+        overrides = (f"canaries.plant_at=[0.3, {fraction}]", "canaries.ask_at=[1.0]", "limits.min_recalls=4")
+        played = play_small(Setting(overrides=overrides, transcripts=tuple(transcript(n, turns=8) for n in range(4))))
+        assert len(played.of(TagPlanted)) == 4
+        assert sum(asked.kind == "recall" for asked in played.of(TagAsked)) == 4
+        assert played.outcome("recall") == "pass"

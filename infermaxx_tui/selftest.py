@@ -66,9 +66,9 @@ class _Memory:
         return record
 
 
-def play_in_memory(faults: tuple[str, ...]) -> tuple[bytes, ...]:
-    """The log of the demo against the embedded server with these faults."""
-    wish = Wish(scenario="demo", faults=faults, nonce=_NONCE)
+def play_in_memory(faults: tuple[str, ...], overrides: tuple[str, ...] = ()) -> tuple[bytes, ...]:
+    """The log of the demo, with keys overridden, against the embedded server with these faults."""
+    wish = Wish(scenario="demo", faults=faults, overrides=overrides, nonce=_NONCE)
     memory = _Memory()
     run_virtual(_play, load(wish), wish, memory)
     return tuple(memory.lines)

@@ -9,10 +9,20 @@ import msgspec
 import pytest
 from runnertools import Played, Setting, play_small, renderer, transcript
 
-from infermaxx_tui.core.events import RequestStarted, SessionStarted, TagAsked, TagIssued, TagPlanted
+from infermaxx_tui.core.events import (
+    Record,
+    RequestStarted,
+    RunStarted,
+    SessionStarted,
+    TagAsked,
+    TagIssued,
+    TagPlanted,
+    decode,
+)
 from infermaxx_tui.core.segments import closed_think_suffix, end_of_turn
 from infermaxx_tui.core.transcript import Session
 from infermaxx_tui.core.wording import QUESTION, recall_question, tag_line, tag_repeat, tag_statement
+from infermaxx_tui.selftest import play_in_memory
 from infermaxx_tui.vocabulary import Vocabulary
 
 
@@ -398,9 +408,12 @@ def test_the_asked_tag_is_that_of_its_label(plain: Played) -> None:
 
 def test_a_tag_whose_place_the_last_reply_leapt_over_is_planted_and_asked_all_the_same() -> None:
     """A turn may end the conversation before the last tag's place was looked at; nothing planned may go unasked."""
-    for fraction in (0.93, 0.96, 0.99):
-        overrides = (f"canaries.plant_at=[0.3, {fraction}]", "canaries.ask_at=[1.0]", "limits.min_recalls=4")
-        played = play_small(Setting(overrides=overrides, transcripts=tuple(transcript(n, turns=8) for n in range(4))))
-        assert len(played.of(TagPlanted)) == 4
-        assert sum(asked.kind == "recall" for asked in played.of(TagAsked)) == 4
-        assert played.outcome("recall") == "pass"
+    events = [
+        record.event
+        for line in play_in_memory(("clean",), ("sessions.rounds=8",))
+        if isinstance(record := decode(line), Record)
+    ]
+    planned = [event.planned_recalls for event in events if isinstance(event, RunStarted)]
+    assert planned == [120]
+    assert sum(isinstance(event, TagPlanted) for event in events) == 72
+    assert sum(isinstance(event, TagAsked) and event.kind == "recall" for event in events) == 120

@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterable
 import msgspec
 from textual import work
 from textual.app import App, SystemCommand
+from textual.command import CommandPalette
 from textual.message import Message
 from textual.screen import Screen
+from textual.theme import ThemeProvider
 
 from infermaxx_tui.core.evidence import Ref
 from infermaxx_tui.core.glyphs import settle
@@ -25,6 +27,8 @@ from infermaxx_tui.tui.shared import Shared
 from infermaxx_tui.tui.terminal import Capability
 from infermaxx_tui.tui.themes import THEMES
 from infermaxx_tui.verdicts import load_or_judge
+
+_NOT_IN_PALETTE = ("app.command_palette", "app.leave_always")
 
 
 class InfermaxxApp(App[None]):
@@ -105,7 +109,7 @@ class InfermaxxApp(App[None]):
         focused = screen.focused_list
         for command in commands_of(*screen.PLACES, "lines", "app"):
             node = self if command.place == "app" else focused if command.place == "lines" else screen
-            if node is not None and command.action != "command_palette":
+            if node is not None and command.id not in _NOT_IN_PALETTE:
                 yield SystemCommand(
                     f"{command.place}: {command.name}",
                     command.text,
@@ -128,6 +132,15 @@ class InfermaxxApp(App[None]):
                 if found.binding.id is not None:
                     keymap.setdefault(found.binding.id, []).append(key)
             self.push_screen(HelpScreen(screen.ABOUT, screen.PLACES, keymap, self.shared.glyphs))
+
+    def action_command_palette(self) -> None:
+        """The palette, with a placeholder that every terminal has the characters of."""
+        if not isinstance(self.screen, CommandPalette):
+            self.push_screen(CommandPalette(placeholder="search for a command"))
+
+    def action_change_theme(self) -> None:
+        """The palette of colours."""
+        self.push_screen(CommandPalette([ThemeProvider], placeholder="search for colours"))
 
     def action_repaint(self) -> None:
         """Draws everything again."""
@@ -184,7 +197,8 @@ class InfermaxxApp(App[None]):
             case (left, right):
                 from infermaxx_tui.tui.screens.compare import CompareScreen
 
-                self.push_screen(CompareScreen(self.shared, left, right))
+                first, second = event.runs
+                self.push_screen(CompareScreen(self.shared, (first, second), (left, right)))
             case _:
                 pass
 

@@ -10,6 +10,7 @@ from textual.widget import Widget
 from infermaxx_tui.core.glyphs import settle
 from infermaxx_tui.core.panels import Row, rows_compare
 from infermaxx_tui.core.verdict import Verdict
+from infermaxx_tui.rundir import RunFolder
 from infermaxx_tui.tui.commands import Place, bindings
 from infermaxx_tui.tui.screens.base import Base, Part
 from infermaxx_tui.tui.shared import Shared
@@ -23,9 +24,10 @@ class CompareScreen(Base):
     BINDINGS = bindings("compare")
     ABOUT = "Two runs side by side. Figures are shown where one thing alone differs between their regimes."
 
-    def __init__(self, shared: Shared, left: Verdict, right: Verdict) -> None:
+    def __init__(self, shared: Shared, runs: tuple[RunFolder, RunFolder], pair: tuple[Verdict, Verdict]) -> None:
         super().__init__(shared)
-        self._pair = (left, right)
+        self._runs = runs
+        self._pair = pair
         self.lines = Lines(shared.glyphs, id="comparison", draw=self._rows)
 
     def body(self) -> Iterable[Widget]:
@@ -34,7 +36,7 @@ class CompareScreen(Base):
 
     def bar_parts(self) -> tuple[list[Part], list[Part]]:
         """Which runs."""
-        names = [settle(verdict.run or "unknown run", self.shared.glyphs) for verdict in self._pair]
+        names = [settle(run.id, self.shared.glyphs) for run in self._runs]
         return [(f" {names[0]}", "title"), (" against ", "dim"), (names[1], "title")], []
 
     def _rows(self, width: int, height: int) -> tuple[Row, ...]:

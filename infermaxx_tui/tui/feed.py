@@ -90,9 +90,10 @@ class Feed:
                 self._what, fresh_log = describe_log(self._run.path), False
             grew = sum(1 for _ in self._log.follow()) > 0
             now = time.monotonic()
+            played = self._clock.playing
             self._clock = self._clock.ticked(int((now - before) * SECOND), self._end_us)
             before = now
-            if fresh or grew or self._clock.playing or self._verdicts.due(self._live):
+            if fresh or grew or played or self._verdicts.due(self._live):
                 self._tell(self._picture())
             period = self._period_s if self._live or self._clock.playing else _IDLE_S
             self._wake.wait(period)

@@ -104,7 +104,9 @@ def quantile(values: Iterable[float], q: float) -> float | None:
     share = place - below
     if share == 0:
         return ordered[below]
-    return min(ordered[below] * (1 - share) + ordered[below + 1] * share, ordered[below + 1])
+    left, right = ordered[below], ordered[below + 1]
+    # rounding may carry the mean of two neighbours past either of them
+    return min(max(left * (1 - share) + right * share, left), right)
 
 
 class LogHistogram(msgspec.Struct):

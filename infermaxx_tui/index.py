@@ -18,19 +18,22 @@ from infermaxx_tui.core.evidence import Ref
 from infermaxx_tui.core.logtime import LogClock
 from infermaxx_tui.core.state import RunState
 from infermaxx_tui.core.stories import FeedEntry, SessionStory
+from infermaxx_tui.core.timeline import MEASURED, Timeline
 from infermaxx_tui.core.twin import twin
 from infermaxx_tui.core.watch import Watch
 from infermaxx_tui.rundir import RunError, RunFolder
 from infermaxx_tui.seek import indexfile
-from infermaxx_tui.seek.describe import describe_log
-from infermaxx_tui.seek.files import Again, LogFiles
-from infermaxx_tui.seek.lines import decode_line
-from infermaxx_tui.seek.places import LogMap, SeekTarget
+from infermaxx_tui.seek.describe import describe_log, span_us
+from infermaxx_tui.seek.files import Again, LogFiles, placed
+from infermaxx_tui.seek.lines import Block, decode_block, decode_line
+from infermaxx_tui.seek.places import TOLD, LogMap, SeekTarget
 from infermaxx_tui.seek.zoom import ZoomedTimeline
 
 __all__ = ["Moment", "RunLog", "SeekTarget", "describe_log"]
 
-FIRST_SPACING: Final = 16384
+MARK_LINES: Final = 512
+"""The place of a line is kept after so many lines, which is half a minute of a large run, and of each file's first."""
+FIRST_SPACING: Final = 24_576
 MOST_CHECKPOINTS: Final = 40
 """Copies of the fold are so many lines apart at first; when there are too many, every other one is dropped."""
 NEAR_KEPT: Final = 6
@@ -67,15 +70,14 @@ class _Checkpoint:
     def go_to(self, at_us: int, again: Again, keep: Callable[[_Checkpoint], None]) -> None:
         """Takes in all lines up to a moment. `keep` gets it now and then on a long way, for steps back."""
         watch, clock = self.watch, twin(self.watch.clock)
-        for gone, (file, offset, line) in enumerate(again(*self.place), 1):
+        for gone, (file, offset, after, record) in enumerate(placed(again(*self.place)), 1):
             self.file, self.offset = file, offset
-            record = decode_line(line)
             if isinstance(record, Record) and clock.at(record) > at_us:
                 return
             if gone % NEAR_LINES == 0:
                 keep(self)
             watch.add(record)
-            self.offset = offset + len(line) + 1
+            self.offset = after
 
 
 class RunLog:
@@ -87,19 +89,22 @@ class RunLog:
         self._saved = indexfile.load(folder)
         self._map = LogMap(self._saved)
         self._watch = Watch()
-        self._lines = 0
+        self._lines = self._kept = self._marked = 0
+        self._file = -1
         self._spacing = FIRST_SPACING
         self._checkpoints = [_Checkpoint(Watch(), 0, 0)]
         self._near: list[_Checkpoint] = []
         self._here: _Checkpoint | None = None
         self._latest: Moment | None = None
-        self.timeline = ZoomedTimeline(self._files.again, lambda at_us: self._map.before(at_us))
+        self.timeline = ZoomedTimeline(self._watch.clock, self._files.again, lambda at_us: self._map.before(at_us))
 
     def open(self, progress: Callable[[int, int], bool] | None = None) -> None:
         """Reads all complete lines there are. `progress(bytes done, bytes in all)` is called now and then; False stops
         it early. Until then the places of a saved index serve. Raises RunError."""
         self._map, before = LogMap(), self._map
         try:
+            with suppress(OSError):
+                self.timeline.whole = Timeline(expected_us=span_us(self._folder))
             for _ in self._take(progress):
                 pass
         except RunError:
@@ -113,23 +118,37 @@ class RunLog:
         return self._take(None)
 
     def _take(self, progress: Callable[[int, int], bool] | None) -> Iterator[Record | Unknown]:
-        watch, timeline = self._watch, self.timeline.whole
-        for file, offset, line in self._files.new(progress):
-            if self._lines % self._spacing == 0 and self._lines:
-                self._keep(file, offset)
-            self._lines += 1
-            record = decode_line(line)
-            watch.add(record)
-            if isinstance(record, Record):
-                timeline.add(record, watch.clock.now_us)
-                if watch.recall is not None or watch.leak is not None:
-                    timeline.judged(record, watch.recall, watch.leak)
-                self._map.note(file, offset, record, watch)
+        """A block is taken in as a whole before its lines are handed out, so that nobody can leave half of it."""
+        for file, block in self._files.new(progress):
+            records = decode_block(block)
             self._latest = None
-            yield record
+            self._take_in(file, block, records)
+            yield from records
+
+    def _take_in(self, file: int, block: Block, records: list[Record | Unknown]) -> None:
+        watch, line_map, whole, offset = self._watch, self._map, self.timeline.whole, block.offset
+        if self._lines - self._kept >= self._spacing:
+            self._keep(file, offset)
+        self._lines += len(records)
+        unmarked = self._lines - self._marked >= MARK_LINES or file != self._file
+        for line, record in zip(block.lines, records, strict=True):
+            if watch.add(record) and isinstance(record, Record):
+                event, now = record.event, watch.clock.now_us
+                if type(event) in TOLD:
+                    line_map.tell(getattr(event, "session"), file, offset, now)  # noqa: B009 -- all of TOLD have one
+                if type(event) in MEASURED:
+                    whole.measure(now, event)
+                for mark in watch.marks:
+                    whole.mark(mark)
+                    line_map.found(mark)
+                if unmarked:
+                    line_map.mark(file, offset, record, watch.clock)
+                    unmarked, self._marked, self._file = False, self._lines, file
+            offset += len(line) + 1
 
     def _keep(self, file: int, offset: int) -> None:
         """Copies the fold; with too many copies, every other one goes and the next ones are twice as far apart."""
+        self._kept = self._lines
         self._checkpoints.append(_Checkpoint(twin(self._watch), file, offset))
         if len(self._checkpoints) > MOST_CHECKPOINTS:
             self._checkpoints = self._checkpoints[::2]
@@ -182,8 +201,7 @@ class RunLog:
         if mark is None:
             return None
         clock = LogClock(mark.at_us, mark.mono_us, mark.segment)
-        for _, _, line in self._files.again(mark.file, mark.offset):
-            record = decode_line(line)
+        for _, _, _, record in placed(self._files.again(mark.file, mark.offset)):
             if isinstance(record, Record):
                 at_us = clock.at(record)
                 if (record.part, record.seq) == ref:

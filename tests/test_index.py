@@ -26,8 +26,9 @@ from infermaxx_tui.core.timeline import Timeline
 from infermaxx_tui.core.watch import Watch
 from infermaxx_tui.index import RunLog, describe_log
 from infermaxx_tui.rundir import RunError, RunFolder
-from infermaxx_tui.seek import files, indexfile, lines, places
-from infermaxx_tui.seek.lines import LineReader, decode_line
+from infermaxx_tui.seek import files, indexfile, lines
+from infermaxx_tui.seek.files import placed
+from infermaxx_tui.seek.lines import Block, LineReader, decode_block, decode_line, is_quick
 
 LOGS: Final = Path(__file__).parent / "logs"
 LEAK: Final = (LOGS / "leak.jsonl").read_bytes()
@@ -59,7 +60,8 @@ def dense(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(index, "FIRST_SPACING", 16)
     patch.setattr(index, "MOST_CHECKPOINTS", 6)
     patch.setattr(index, "NEAR_LINES", 8)
-    patch.setattr(places, "MARK_RECORDS", 10)
+    patch.setattr(index, "MARK_LINES", 10)
+    patch.setattr(LineReader.read, "__defaults__", (None, 3000))
 
 
 def folded(data: bytes, until_us: int) -> tuple[RunState, tuple[object, ...]]:
@@ -150,6 +152,20 @@ class TestSeek:
         for at_us in range(0, 3 * SECOND, 300_000):
             assert log.seek(at_us).state == folded(data, at_us)[0]
 
+    def test_a_repeated_line_counts_once_everywhere(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        dense(monkeypatch)
+        once = LEAK.splitlines(keepends=True)
+        twice = opened(laid(tmp_path / "twice", b"".join([*once[:300], *once[100:]])))
+        one = opened(laid(tmp_path / "once", LEAK))
+        assert twice.latest().feed == one.latest().feed
+        assert twice.latest().state.recalls == one.latest().state.recalls
+        assert twice.latest().state.instrument.invalid_lines == 200
+        end = one.timeline.end_us
+        assert twice.timeline.snapshot(0, end, 50) == one.timeline.snapshot(0, end, 50)
+        assert twice.session_story(1).items == one.session_story(1).items
+        for at_us in range(0, end, 400_000):
+            assert twice.seek(at_us).feed == one.seek(at_us).feed
+
 
 class TestFollow:
     def test_a_growing_log_is_taken_in_as_it_grows(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,6 +189,7 @@ class TestFollow:
         assert log.latest().state.segments == 2
 
     def test_whoever_waits_is_told_and_may_stop(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(LineReader.read, "__defaults__", (None, 1000))
         monkeypatch.setattr(files, "_REPORT_BYTES", 1000)
         log, told = RunLog(folder), list[tuple[int, int]]()
 
@@ -438,27 +455,28 @@ class TestLines:
         cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=5)))
         path = tmp_path_factory.mktemp("lines") / "x"
         path.touch()
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(lines, "_READ_BYTES", data.draw(st.integers(1, 64)))
-            reader, got = LineReader(path), list[tuple[int, bytes]]()
-            for start, end in zip([0, *cuts], [*cuts, len(whole)], strict=True):
-                with path.open("ab") as file:
-                    file.write(whole[start:end])
-                got += reader.read()
-        assert [line for _, line in got] == wanted
-        assert all(whole[offset : offset + len(line)] == line for offset, line in got)
+        size = data.draw(st.integers(1, 64))
+        reader, got = LineReader(path), list[Block]()
+        for start, end in zip([0, *cuts], [*cuts, len(whole)], strict=True):
+            with path.open("ab") as file:
+                file.write(whole[start:end])
+            got += reader.read(size=size)
+        assert [line for block in got for line in block.lines] == wanted
+        for block in got:
+            assert whole[block.offset : block.after] == b"".join(line + b"\n" for line in block.lines)
         assert reader.torn == 4
         assert whole[reader.offset :] == b"torn"
 
     def test_a_line_that_is_too_long_is_not_held(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(lines, "MAX_LINE_BYTES", 5000)
-        monkeypatch.setattr(lines, "_READ_BYTES", 512)
         path = tmp_path / "x"
         path.write_bytes(b"first\n" + b"y" * 100_000 + b"\nlast\n")
-        got = list(LineReader(path).read())
-        assert [line[:5] for _, line in got] == [b"first", b"yyyyy", b"last"]
-        assert len(got[1][1]) <= 5000
-        assert got[2][0] == 6 + 100_001
+        blocks = list(LineReader(path).read(size=512))
+        assert [line[:5] for block in blocks for line in block.lines] == [b"first", b"yyyyy", b"last"]
+        assert len(blocks[1].lines[0]) <= 5000
+        assert [(block.offset, block.after) for block in blocks] == [(0, 6), (6, 100_007), (100_007, 100_012)]
+        places = [(offset, after) for _, offset, after, _ in placed((0, block) for block in blocks)]
+        assert places == [(0, 6), (6, 100_007), (100_007, 100_012)]
 
     @settings(deadline=None, max_examples=300)
     @given(st.integers(0, len(LEAK.splitlines()) - 1), st.integers(0, 2000), st.binary(max_size=6), st.integers(0, 4))
@@ -467,6 +485,7 @@ class TestLines:
         at %= len(line)
         for some in (line, line[:at] + put + line[at + cut :]):
             assert decode_line(some) == decode(some)
+            assert decode_block(Block(0, [line, some], 0, is_quick(some))) == [decode(line), decode(some)]
 
     @pytest.mark.parametrize(
         "line",

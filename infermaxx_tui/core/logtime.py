@@ -12,24 +12,29 @@ class LogClock:
         """A clock for a log from its first line on, or from a line of which all three are known."""
         self.now_us = now_us
         self.segment = segment
-        self._base_us = now_us
-        self._first_us = mono_us
+        self._shift_us = None if mono_us is None else now_us - mono_us
 
     def at(self, record: Record) -> int:
         """Log time of the next line. Lines must come in the order of the log."""
-        event = record.event
-        if isinstance(event, RunStarted):
-            if self.segment is not None and event.segment > self.segment:
-                self._base_us, self._first_us = self.now_us, record.mono_us
-            self.segment = max(event.segment, self.segment or 0)
-        if self._first_us is None:
-            self._first_us = record.mono_us
-        now = self._base_us + record.mono_us - self._first_us
+        shift = self._shift_us
+        if shift is None or isinstance(record.event, RunStarted):
+            shift = self._began(record)
+        now = record.mono_us + shift
         if now > self.now_us:
             self.now_us = now
         return self.now_us
 
-    def set(self, now_us: int) -> int:
+    def _began(self, record: Record) -> int:
+        """The clock's shift from a first line on: that of the log, or of a new segment."""
+        event = record.event
+        segment = event.segment if isinstance(event, RunStarted) else None
+        fresh = segment is not None and self.segment is not None and segment > self.segment
+        if self._shift_us is None or fresh:
+            self._shift_us = self.now_us - record.mono_us
+        if segment is not None:
+            self.segment = max(segment, self.segment or 0)
+        return self._shift_us
+
+    def set(self, now_us: int) -> None:
         """The log time of a line that another clock of the same log has dated."""
         self.now_us = now_us
-        return now_us

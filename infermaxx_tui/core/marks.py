@@ -59,19 +59,27 @@ def mark_of(at_us: int, record: e.Record) -> Mark | None:
     return Mark(at_us=at_us, ref=(record.part, record.seq), kind=kind, session=session, text=text)
 
 
+def degenerate(event: e.RequestEnded) -> str | None:
+    """The rule that a reply broke, by the runner's word or the server's."""
+    stopped = "the server stopped it for repetition" if event.finish_reason == "repetition" else None
+    return event.degenerate or stopped
+
+
 def _of_request(at_us: int, ref: Ref, event: e.RequestEnded) -> Mark | None:
     kind: MarkKind
     if event.outcome not in ("ok", "cancelled"):
         kind, text = "failed", event.outcome + (f": {event.error}" if event.error else "")
-    elif event.degenerate is not None:
-        kind, text = "degenerate", event.degenerate
+    elif (rule := degenerate(event)) is not None:
+        kind, text = "degenerate", rule
     else:
         return None
     return Mark(at_us=at_us, ref=ref, kind=kind, session=event.session, text=text)
 
 
-def mark_of_miss(at_us: int, recall: Recall) -> Mark:
-    """A reply to a recall question without its tag."""
+def mark_of_miss(at_us: int, recall: Recall) -> Mark | None:
+    """A reply to a recall question without its tag; None for any other reply."""
+    if not recall.miss:
+        return None
     text = f"{recall.cls}: {recall.label}"
     return Mark(at_us=at_us, ref=recall.at, kind="miss", session=recall.session, text=text)
 

@@ -147,7 +147,7 @@ class Cut(msgspec.Struct, frozen=True):
 class Track:
     """Tokens and depth of one stream, or of all of them, over the buckets of its own life."""
 
-    __slots__ = ("_covered_ms", "_depth", "_peak", "_tokens", "first")
+    __slots__ = ("_covered_ms", "_depth", "_peak", "_peaked", "_tokens", "first")
 
     def __init__(self, bucket: int) -> None:
         self.first = bucket
@@ -155,13 +155,13 @@ class Track:
         self._covered_ms = array("d")
         self._depth = array("d")
         self._peak = 0.0
+        self._peaked = 0
 
     def add(self, bucket: int, tokens: float, covered_ms: float, depth: float) -> None:
         """Tokens that came in so many ms, and the depth at their end."""
         last = len(self._tokens) - 1
         place = bucket - self.first
         if place > last:
-            self._peak = self.peak
             for _ in range(place - last):
                 self._tokens.append(0.0)
                 self._covered_ms.append(0.0)
@@ -179,12 +179,16 @@ class Track:
         self._tokens = array("d", (sum(self._tokens[pair]) for pair in pairs))
         self._covered_ms = array("d", (sum(self._covered_ms[pair]) for pair in pairs))
         self._depth = array("d", (_last(self._depth[pair]) for pair in pairs))
+        self._peak, self._peaked = 0.0, 0
 
     @property
     def peak(self) -> float:
-        """The highest rate of any bucket, of the width that it had when it was the newest."""
-        newest = rate(self._tokens[-1], self._covered_ms[-1]) if self._tokens else None
-        return self._peak if newest is None or newest < self._peak else newest
+        """The highest rate of any bucket. Those before the newest one are looked at once."""
+        last = len(self._tokens) - 1
+        rates = map(rate, self._tokens[self._peaked :], self._covered_ms[self._peaked :])
+        fresh = [value or 0.0 for value in rates]
+        self._peak, self._peaked = max(self._peak, *fresh[:-1], 0.0), max(last, 0)
+        return max(self._peak, fresh[-1]) if fresh else self._peak
 
     def cut(self, first: int, step: int, count: int) -> Cut | None:
         """The part in `count` columns of `step` buckets each, from bucket `first` on; None if it lies outside."""

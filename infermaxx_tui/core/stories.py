@@ -10,6 +10,7 @@ import msgspec
 from infermaxx_tui.core import events as e
 from infermaxx_tui.core.classify import RECALLED
 from infermaxx_tui.core.evidence import Leak, Recall, Ref
+from infermaxx_tui.core.marks import degenerate
 
 FEED_KEPT = 400
 """Things that a feed keeps, the newest."""
@@ -31,7 +32,7 @@ class FeedEntry(msgspec.Struct, frozen=True):
     tone: Tone = "plain"
 
 
-_QUIET: Final[frozenset[type[e.Event]]] = frozenset(
+QUIET: Final[frozenset[type[e.Event]]] = frozenset(
     {e.Beat, e.MetricsRead, e.InstrumentRead, e.RequestStarted, e.FirstToken, e.TagIssued, e.TagAsked}
 )
 """The traffic between the things that people look for."""
@@ -46,7 +47,7 @@ class Feed:
     def add(self, at_us: int, record: e.Record, recall: Recall | None, leak: Leak | None) -> None:
         """Takes in a line of the log, with the reply and the leak that the fold found newest."""
         event, ref = record.event, (record.part, record.seq)
-        if type(event) in _QUIET:
+        if type(event) in QUIET:
             return
         if leak is not None and leak.at == ref:
             asked = "" if recall is None or recall.at != ref else f", asked for {_about(recall)}"
@@ -117,8 +118,8 @@ def _of_request(event: e.RequestEnded) -> Said | None:
         tone: Tone = "warn" if event.outcome in ("shed", "too_long") else "bad"
         status = "" if event.status in (None, 200) else f" HTTP {event.status}"
         return event.session, "failed", f"{what}{event.outcome}{status}: {event.error or 'no more is known'}", tone
-    if event.degenerate is not None:
-        return event.session, "degenerate", f"{what}{event.degenerate}", "bad"
+    if (rule := degenerate(event)) is not None:
+        return event.session, "degenerate", f"{what}{rule}", "bad"
     if event.kind in ("reask_alone", "reask_load"):
         where = "alone" if event.kind == "reask_alone" else "under load"
         return event.session, "asked again", f"{where}, request {event.req}", "plain"

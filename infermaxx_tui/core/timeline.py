@@ -13,11 +13,10 @@ from typing import Final
 import msgspec
 
 from infermaxx_tui.core.events import Beat, Event, Record, RunStarted, SessionEnded, SessionStarted, Unknown
-from infermaxx_tui.core.evidence import Leak, Recall
 from infermaxx_tui.core.glyphs import nice_ceiling
 from infermaxx_tui.core.lanes import Lanes
 from infermaxx_tui.core.logtime import LogClock
-from infermaxx_tui.core.marks import MARKED, Mark, Marks, mark_of, mark_of_leak, mark_of_miss
+from infermaxx_tui.core.marks import MARKED, Mark, Marks, mark_of
 from infermaxx_tui.core.series import LARGEST, SERIES, Readings, Track, along, held
 
 MAX_BUCKETS = 2048
@@ -27,6 +26,8 @@ PENDING_BEATS = 64
 
 
 _MOVES: Final[frozenset[type[Event]]] = frozenset({RunStarted, SessionStarted, SessionEnded})
+MEASURED: Final[frozenset[type[Event]]] = frozenset({Beat, *_MOVES, *(series.source for series in SERIES)})
+"""Events that series are made of."""
 
 
 class SessionSeries(msgspec.Struct, frozen=True):
@@ -86,11 +87,16 @@ class TimelineView(msgspec.Struct, frozen=True, kw_only=True):
 class Timeline:
     """All that a log measured, over time. Feed it with `add` beside a Fold."""
 
-    def __init__(self, clock: LogClock | None = None, start_us: int = 0) -> None:
-        """A timeline from the first line on, or from `start_us` on, of which `clock` knows the line before."""
+    def __init__(self, clock: LogClock | None = None, start_us: int = 0, expected_us: int = 0) -> None:
+        """A timeline from the first line on, or from `start_us` on, of which `clock` knows the line before.
+
+        For a log that is known to be long, buckets begin as wide as they would come to be.
+        """
         self._clock = clock or LogClock()
         self._start_us = start_us
         self._width_us = FIRST_BUCKET_US
+        while expected_us // self._width_us >= MAX_BUCKETS:
+            self._width_us *= 2
         self._total = Track(0)
         self._tracks: dict[int, Track] = {}
         self._lanes = Lanes()
@@ -113,24 +119,32 @@ class Timeline:
         """How wide a bucket is by now: the finest that can be shown."""
         return self._width_us
 
-    def add(self, record: Record | Unknown, now_us: int | None = None) -> None:
-        """Takes the next line in. Its log time may be given by a clock that has already seen it."""
+    def add(self, record: Record | Unknown) -> None:
+        """Takes the next line in, with what it is by itself. What the fold makes of it is marked by `mark`."""
         if isinstance(record, Unknown):
             return
-        now = self._clock.at(record) if now_us is None else self._clock.set(now_us)
-        event = record.event
-        if type(event) in self._of:
-            bucket = self._bucket(now)
+        now = self._clock.at(record)
+        if type(record.event) in MEASURED:
+            self.measure(now, record.event)
+        own = mark_of(now, record) if type(record.event) in MARKED else None
+        if own is not None:
+            self.mark(own)
+
+    def measure(self, now_us: int, event: Event) -> None:
+        """Takes in an event of one of the types in MEASURED, with its log time."""
+        self._clock.set(now_us)
+        if isinstance(event, Beat):
+            self._beat(now_us, event)
+        elif type(event) in _MOVES:
+            self._moved(now_us, event)
+        else:
+            bucket = self._bucket(now_us)
             for readings in self._of[type(event)]:
                 readings.add(bucket, event)
-        elif isinstance(event, Beat):
-            self._beat(now, event)
-        elif type(event) in MARKED:
-            mark = mark_of(now, record)
-            if mark is not None:
-                self._marks.add(self._bucket(now), mark)
-        if type(event) in _MOVES:
-            self._moved(now, event)
+
+    def mark(self, mark: Mark) -> None:
+        """Keeps a mark."""
+        self._marks.add(self._bucket(mark.at_us), mark)
 
     def _moved(self, now_us: int, event: Event) -> None:
         """Conversations take lanes and give them back."""
@@ -143,14 +157,6 @@ class Timeline:
                 self._lanes.restart()
             case _:
                 pass
-
-    def judged(self, record: Record, recall: Recall | None, leak: Leak | None) -> None:
-        """What the fold found newest, after the line that was added last; if it was in that line, it becomes a mark."""
-        ref, now = (record.part, record.seq), self.end_us
-        if recall is not None and recall.at == ref and recall.miss:
-            self._marks.add(self._bucket(now), mark_of_miss(now, recall))
-        if leak is not None and leak.at == ref:
-            self._marks.add(self._bucket(now), mark_of_leak(now, leak))
 
     def _bucket(self, at_us: int) -> int:
         """The bucket of a moment, after as many doublings as it takes."""

@@ -60,6 +60,18 @@ def _said(folder: Path, found: tuple[Path, ...]) -> list[str]:
     return [one for one in said if one]
 
 
+def span_us(folder: Path) -> int:
+    """About how much log time a log covers, by the first and the last line of each part. Raises OSError."""
+    span = 0
+    for path in parts(folder):
+        with path.open("rb") as file:
+            first = decode_line(file.readline(_TAIL).rstrip(b"\n"))
+        last = _last(path)[1]
+        if isinstance(first, Record) and isinstance(last, Record):
+            span += max(last.mono_us - first.mono_us, 0)
+    return span
+
+
 def _first(head: bytes) -> str:
     """What the first line says of the schema; a newer one may hold what this program does not know."""
     line = head.partition(b"\n")[0]

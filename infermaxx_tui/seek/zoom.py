@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from infermaxx_tui.core.events import Record, RunStarted
+from infermaxx_tui.core.events import Record, RunStarted, Unknown
 from infermaxx_tui.core.logtime import LogClock
 from infermaxx_tui.core.series import SERIES
 from infermaxx_tui.core.timeline import FIRST_BUCKET_US, Timeline, TimelineView
@@ -36,21 +36,27 @@ class _Stretch:
         self._clock = LogClock(position.at_us, position.mono_us, position.segment)
         self._timeline = Timeline(LogClock(position.at_us, position.mono_us, position.segment), start_us)
         self._place = position.file, position.offset
+        self._next: dict[int, int] = {}
 
     def read(self, to_us: int, again: Again) -> None:
         """Takes in the lines up to a moment."""
         if self._clock.now_us > to_us:
             return
-        for file, offset, line in again(*self._place):
-            self._place = file, offset + len(line) + 1
-            record = decode_line(line) if _WANTED.search(line, 0, _HEAD_BYTES) is not None else None
-            if not isinstance(record, Record):
-                continue
-            now = self._clock.at(record)
-            if now >= self.start_us or isinstance(record.event, RunStarted):
-                self._timeline.add(record)
-            if now > to_us:
+        for file, block in again(*self._place):
+            for line in block.lines:
+                if _WANTED.search(line, 0, _HEAD_BYTES) is not None:
+                    self._take(decode_line(line))
+            self._place = file, block.after
+            if self._clock.now_us > to_us:
                 return
+
+    def _take(self, record: Record | Unknown) -> None:
+        if isinstance(record, Unknown) or record.seq < self._next.get(record.part, 0):
+            return
+        self._next[record.part] = record.seq + 1
+        now = self._clock.at(record)
+        if now >= self.start_us or isinstance(record.event, RunStarted):
+            self._timeline.add(record)
 
     def view(self, from_us: int, to_us: int, buckets: int, whole: Timeline) -> TimelineView:
         """What was read of a stretch of it."""
@@ -60,8 +66,10 @@ class _Stretch:
 class ZoomedTimeline:
     """A timeline of the whole log, and of the stretches of it that were looked at closely."""
 
-    def __init__(self, again: Again, before: Callable[[int], Position | None]) -> None:
-        """`again` reads lines from a place on; `before` is the last marked line at or before a moment."""
+    def __init__(self, clock: LogClock, again: Again, before: Callable[[int], Position | None]) -> None:
+        """`clock` has seen all lines; `again` reads lines from a place on; `before` is the last marked line at or
+        before a moment."""
+        self._clock = clock
         self._again = again
         self._before = before
         self._stretches: list[_Stretch] = []
@@ -70,7 +78,7 @@ class ZoomedTimeline:
     @property
     def end_us(self) -> int:
         """Log time of the newest line."""
-        return self.whole.end_us
+        return self._clock.now_us
 
     def snapshot(self, from_us: int, to_us: int, buckets: int) -> TimelineView:
         """As core.timeline.Timeline.snapshot; a short stretch of a long log is read again. Raises RunError."""

@@ -11,16 +11,13 @@ from __future__ import annotations
 import argparse
 import random
 import resource
+import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "tools"))
-
-from make_long_log import Options, write_log
 
 from infermaxx_tui.core.glyphs import UNICODE
 from infermaxx_tui.core.panels import (
@@ -79,14 +76,17 @@ def _rss_mib() -> float:
 
 
 def _seeks(log: RunLog, end: int, rng: random.Random) -> None:
-    line("jump anywhere", [timed(lambda: log.seek(rng.randrange(end))) for _ in range(40)])
-    at = end // 2
+    def jumps(name: str, moments: Iterable[int]) -> None:
+        line(name, [timed(partial(log.seek, at_us)) for at_us in moments])
+
+    at, seconds = end // 2, range(1, 20)
+    jumps("jump anywhere", [rng.randrange(end) for _ in range(40)])
     log.seek(at)
-    line("a second on", [timed(partial(log.seek, at + n * _SECOND)) for n in range(1, 20)])
-    line("a second back", [timed(partial(log.seek, at - n * _SECOND)) for n in range(1, 20)])
-    line("a minute back", [timed(partial(log.seek, at - n * 60 * _SECOND)) for n in range(1, 20)])
-    line("play at 60 x, 2 pictures a second", [timed(partial(log.seek, at + n * 30 * _SECOND)) for n in range(40)])
-    line("find the next failure", [timed(lambda: log.find("failure", rng.randrange(end))) for _ in range(40)])
+    jumps("a second on", [at + n * _SECOND for n in seconds])
+    jumps("a second back", [at - n * _SECOND for n in seconds])
+    jumps("a minute back", [at - n * 60 * _SECOND for n in seconds])
+    jumps("play at 60 x, 2 pictures a second", [at + n * 30 * _SECOND for n in range(40)])
+    line("find the next failure", [timed(partial(log.find, "failure", rng.randrange(end))) for _ in range(40)])
     found = [log.find("failure", rng.randrange(end)) for _ in range(20)]
     line("time of an event", [timed(partial(log.time_of, place[1])) for place in found if place is not None])
     line("one conversation's story", [timed(partial(log.session_story, n * 7)) for n in range(20)])
@@ -94,18 +94,13 @@ def _seeks(log: RunLog, end: int, rng: random.Random) -> None:
 
 def _views(log: RunLog, end: int, rng: random.Random) -> None:
     columns = axis_columns(_WIDTH)
-    for name, span in (
-        ("whole run", end),
-        ("an hour", 3600 * _SECOND),
-        ("10 minutes", 600 * _SECOND),
-        ("30 s", 30 * _SECOND),
-    ):
+    for name, seconds in (("whole run", end // _SECOND), ("an hour", 3600), ("10 minutes", 600), ("30 s", 30)):
+        span = seconds * _SECOND
         starts = [rng.randrange(max(end - span, 1)) for _ in range(10)]
-        line(f"time axis: {name}", [timed(partial(log.timeline.snapshot, s, s + span, columns)) for s in starts])
-    line(
-        "time axis: 10 minutes, again",
-        [timed(lambda: log.timeline.snapshot(end - 600 * _SECOND, end, columns)) for _ in range(10)],
-    )
+        views = [timed(partial(log.timeline.snapshot, start, start + span, columns)) for start in starts]
+        line(f"time axis: {name}", views)
+    last = partial(log.timeline.snapshot, end - 600 * _SECOND, end, columns)
+    line("time axis: 10 minutes, again", [timed(last) for _ in range(10)])
 
 
 def _panels(log: RunLog, end: int) -> None:
@@ -138,8 +133,10 @@ def main() -> None:
     if options.folder is not None:
         bench(options.folder)
         return
+    maker = Path(__file__).parent.parent / "tools" / "make_long_log.py"
     with tempfile.TemporaryDirectory() as folder:
-        write_log(Path(folder) / "events.jsonl", Options(options.hours, options.streams))
+        asked = ["--hours", str(options.hours), "--streams", str(options.streams)]
+        subprocess.run([sys.executable, str(maker), folder, *asked], check=True)
         bench(Path(folder))
 
 

@@ -29,7 +29,7 @@ from infermaxx_tui.core.panels import (
 from infermaxx_tui.core.panels.axis import axis_columns
 from infermaxx_tui.core.state import RunState
 from infermaxx_tui.core.stories import SessionStory
-from infermaxx_tui.core.timeline import Timeline
+from infermaxx_tui.core.timeline import MEASURED, Timeline
 from infermaxx_tui.core.verdict import Verdict, judge_run
 from infermaxx_tui.core.watch import Watch
 
@@ -63,17 +63,18 @@ class Seen:
         for record in records:
             if until_us is not None and isinstance(record, Record) and record.mono_us > until_us:
                 break
-            self.watch.add(record)
-            self.timeline.add(record)
-            if isinstance(record, Record):
-                self.timeline.judged(record, self.watch.recall, self.watch.leak)
+            if self.watch.add(record) and isinstance(record, Record):
+                if type(record.event) in MEASURED:
+                    self.timeline.measure(self.watch.clock.now_us, record.event)
+                for mark in self.watch.marks:
+                    self.timeline.mark(mark)
                 self.story.add(self.watch.clock.now_us, record)
         self.state: RunState = self.watch.fold.snapshot()
         self.verdict: Verdict = judge_run(self.state)
 
     def panels(self, width: int, glyphs: Glyphs, cursor_us: int | None = None) -> Iterator[tuple[str, tuple[Row, ...]]]:
         """Every panel by name."""
-        view = self.timeline.snapshot(0, self.timeline.end_us, axis_columns(width))
+        view = self.timeline.snapshot(0, self.watch.clock.now_us, axis_columns(width))
         state = self.state
         yield "summary", rows_summary(state, view, width, glyphs, self.verdict)
         yield "streams", rows_streams(state, view, width, glyphs, everyone=True)

@@ -220,6 +220,7 @@ def test_misses_and_leaks_of_the_fold_become_marks_once() -> None:
     [
         (ended(1, 0, outcome="truncated", error="reset"), "failed"),
         (ended(1, 0, degenerate="one token again and again"), "degenerate"),
+        (ended(1, 0, finish_reason="repetition"), "degenerate"),
         (e.ServerLost(how="refused", session=None, req=None, detail="nobody"), "lost"),
         (e.EvidenceLost(detail="disk full"), "evidence_lost"),
         (e.GapNoted(req=1, session=0, gap_ms=1500.0, at_token=3), "gap"),

@@ -10,6 +10,7 @@ from infermaxx_tui.core import events as e
 from infermaxx_tui.core.classify import RECALLED
 from infermaxx_tui.core.evidence import Reask, Recall, Ref
 from infermaxx_tui.core.glyphs import UNICODE, Glyphs, bar, cells, pad, settle
+from infermaxx_tui.core.marks import degenerate
 from infermaxx_tui.core.panels.row import Piece, Role, Row, row, wrapped
 from infermaxx_tui.core.panels.streams import depth_axis, depth_head, known_depth, phase_piece
 from infermaxx_tui.core.panels.table import share
@@ -146,8 +147,8 @@ class _Teller:
         reason = ended.finish_reason or "no finish reason"
         text = f"{self._glyphs.bad} {ended.outcome.replace('_', ' ')}: {ended.error or reason}" if bad else reason
         pieces.append((f"  {settle(text, self._glyphs)}", "bad" if bad else "dim"))
-        if ended.degenerate is not None:
-            pieces.append((f"  {self._glyphs.bad} degenerate: {settle(ended.degenerate, self._glyphs)}", "bad"))
+        if (rule := degenerate(ended)) is not None:
+            pieces.append((f"  {self._glyphs.bad} degenerate: {settle(rule, self._glyphs)}", "bad"))
         if turn.gaps_ms:
             pieces.append((f"  ! {len(turn.gaps_ms)} gaps, longest {ms_text(max(turn.gaps_ms))}", "warn"))
         return pieces

@@ -5,10 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import HealthCheck, settings
-
-settings.register_profile("runner", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("runner")
 
 
 @pytest.fixture(scope="session", autouse=True)

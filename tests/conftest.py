@@ -1,6 +1,6 @@
 """Settings of all property tests: no deadlines and no complaint of slowness, since time is never asserted.
 
-In CI the examples are the same each time, so that a red run can be run again; elsewhere they are new, to find something.
+In CI the examples are the same each time, so that a red run can be run again; elsewhere they are always new ones.
 """
 
 from __future__ import annotations

@@ -10,13 +10,15 @@ from pathlib import Path
 import pytest
 from tuitools import MakeRun
 
+import infermaxx_tui
 from infermaxx_tui.tui import clipboard
 from infermaxx_tui.tui.catalog import Runs, needs_url, proves, recalls_of, scenario_lines
 from infermaxx_tui.tui.main import leaving_lines
 
+PACKAGE = Path(infermaxx_tui.__file__).parent
 MODULES = sorted(
-    f"infermaxx_tui.tui.{path.relative_to('infermaxx_tui/tui').with_suffix('').as_posix().replace('/', '.')}"
-    for path in Path("infermaxx_tui/tui").rglob("*.py")
+    ".".join(("infermaxx_tui", *path.relative_to(PACKAGE).with_suffix("").parts))
+    for path in (PACKAGE / "tui").rglob("*.py")
     if path.stem != "__init__"
 )
 

@@ -10,7 +10,8 @@ from tuitools import svg_lines
 from infermaxx_tui.core.glyphs import ASCII, UNICODE
 from infermaxx_tui.core.panels.row import Row
 from infermaxx_tui.tui.themes import THEMES
-from infermaxx_tui.tui.widgets.lines import SLICE_CELLS, Lines
+from infermaxx_tui.tui.widgets.lines import Lines
+from infermaxx_tui.tui.widgets.slices import SLICE_CELLS
 
 pytestmark = pytest.mark.anyio
 

@@ -149,14 +149,14 @@ async def test_streams_are_sorted_by_the_next_column_and_reversed(make_run: Make
         await shows(pilot, "at the end")
         screen = app.screen
         assert isinstance(screen, RunScreen)
-        assert [row.session for row in screen.panels["streams"].rows[1:4]] == [3, 4, 5]
+        assert [row.session for row in screen.panels.lists["streams"].rows[1:4]] == [3, 4, 5]
         await pilot.press("S")
         await shows(pilot, "1 streams by session, reversed")
-        assert [row.session for row in screen.panels["streams"].rows[1:4]] == [5, 4, 3]
+        assert [row.session for row in screen.panels.lists["streams"].rows[1:4]] == [5, 4, 3]
         await pilot.press("s", "s")
         await shows(pilot, "1 streams by turn")
         await pilot.press("a")
-        await until(pilot, lambda: len(screen.panels["streams"].rows) == 7)
+        await until(pilot, lambda: len(screen.panels.lists["streams"].rows) == 7)
 
 
 async def test_a_filter_keeps_lines_that_hold_the_text(make_run: MakeRun, root: Path) -> None:
@@ -165,14 +165,14 @@ async def test_a_filter_keeps_lines_that_hold_the_text(make_run: MakeRun, root: 
         await shows(pilot, "at the end")
         screen = app.screen
         assert isinstance(screen, RunScreen)
-        everything = len(screen.panels["feed"].rows)
+        everything = len(screen.panels.lists["feed"].rows)
         await pilot.press("5", "slash", *"leaked", "enter")
-        await until(pilot, lambda: 0 < len(screen.panels["feed"].rows) < everything)
-        assert all("leaked" in row.text for row in screen.panels["feed"].rows)
+        await until(pilot, lambda: 0 < len(screen.panels.lists["feed"].rows) < everything)
+        assert all("leaked" in row.text for row in screen.panels.lists["feed"].rows)
         assert "/leaked" in screen_text(app)
-        assert screen.focused is screen.panels["feed"], "enter gives the focus back"
+        assert screen.focused is screen.panels.lists["feed"], "enter gives the focus back"
         await pilot.press("slash", "escape")
-        await until(pilot, lambda: len(screen.panels["feed"].rows) == everything)
+        await until(pilot, lambda: len(screen.panels.lists["feed"].rows) == everything)
 
 
 async def test_enter_opens_the_stream_and_its_events_lead_back_in_time(make_run: MakeRun, root: Path) -> None:
@@ -257,7 +257,7 @@ async def test_copy_and_save_leave_files_in_the_run_folder_and_say_so(make_run: 
         assert isinstance(screen, RunScreen)
         await pilot.press("y")
         await shows(pilot, "clipboard.txt in the run folder")
-        row = screen.panels["streams"].row
+        row = screen.panels.lists["streams"].row
         assert row is not None
         assert (run.path / "clipboard.txt").read_text(encoding="utf-8") == row.text + "\n"
         await pilot.press("P")

@@ -22,9 +22,8 @@ from infermaxx_tui.tui.shared import Shared
 from infermaxx_tui.tui.widgets.filter import FilterLine
 from infermaxx_tui.tui.widgets.keys import KeyLine
 from infermaxx_tui.tui.widgets.lines import Lines
+from infermaxx_tui.tui.widgets.slices import HEAD_CELLS
 
-HEAD_CELLS = 28
-"""Width of a slice of the lines on top: little changes there at a time."""
 Part = tuple[str, Role | None]
 """A piece of the bar, and what it means."""
 

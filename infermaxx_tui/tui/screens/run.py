@@ -6,50 +6,29 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 from textual import work
-from textual.containers import Container
 from textual.message import Message
 from textual.widget import Widget
 
 from infermaxx_tui.core.evidence import Ref
 from infermaxx_tui.core.glyphs import settle
-from infermaxx_tui.core.panels import (
-    STREAM_ORDERS,
-    Row,
-    rows_axis,
-    rows_feed,
-    rows_gpu,
-    rows_server,
-    rows_streams,
-    rows_summary,
-    rows_verdict,
-)
-from infermaxx_tui.core.panels.axis import axis_columns
+from infermaxx_tui.core.panels import Row, rows_summary
 from infermaxx_tui.core.panels.row import row, wrapped
 from infermaxx_tui.core.rows import status_line
-from infermaxx_tui.core.verdict import Verdict
 from infermaxx_tui.rundir import RunFolder
 from infermaxx_tui.tui import asks, messages
-from infermaxx_tui.tui.arrange import PANELS, Panel, arrange, summary_lines, tiny
+from infermaxx_tui.tui.arrange import summary_lines, tiny
 from infermaxx_tui.tui.asks import Broken, Snapshot
 from infermaxx_tui.tui.commands import Place, bindings
 from infermaxx_tui.tui.feed import Feed
-from infermaxx_tui.tui.screens.base import HEAD_CELLS, Part
+from infermaxx_tui.tui.screens.base import Part
 from infermaxx_tui.tui.screens.timed import Timed
 from infermaxx_tui.tui.shared import Shared
 from infermaxx_tui.tui.widgets.filter import FilterLine
-from infermaxx_tui.tui.widgets.lines import SLICE_CELLS, Lines
-
-_TITLES: dict[Panel, str] = {
-    "streams": "1 streams",
-    "axis": "2 over time",
-    "machine": "3 server and GPU",
-    "verdict": "4 verdict",
-    "feed": "5 events",
-}
+from infermaxx_tui.tui.widgets.lines import Lines
+from infermaxx_tui.tui.widgets.panels import Panels
+from infermaxx_tui.tui.widgets.slices import HEAD_CELLS
 
 _STATUS_CHARS = 500
-_CALM: frozenset[Panel] = frozenset({"machine", "feed"})
-"""Panels that change in every line when anything does; of a live run every other picture does for them."""
 
 
 class RunScreen(Timed):
@@ -71,33 +50,17 @@ class RunScreen(Timed):
         self.above: Timed | None = None
         """The screen of one stream that is shown over this one; it gets the same pictures."""
         self._frozen: Snapshot | None = None
-        self._order = 0
-        self._reverse = False
-        self._everyone = False
-        self._match = ""
-        self._shown: Panel = "streams"
-        self._alone = False
         self._was_live = False
         self._even = False
-        self._verdict_rows: tuple[Verdict, int, tuple[Row, ...]] | None = None
-        glyphs = shared.glyphs
-        self.summary = Lines(glyphs, id="summary", cursor=False, slices=HEAD_CELLS, draw=self._summary)
-        self.panels: dict[Panel, Lines] = {
-            "streams": Lines(glyphs, id="streams", head=1, slices=SLICE_CELLS, draw=self._streams),
-            "axis": Lines(glyphs, id="axis", draw=self._axis),
-            "machine": Lines(glyphs, id="machine", draw=self._machine),
-            "verdict": Lines(glyphs, id="verdict", draw=self._verdict),
-            "feed": Lines(glyphs, id="feed", tail=True, draw=self._events),
-        }
-        for name, lines in self.panels.items():
-            lines.title = _TITLES[name]
+        self.summary = Lines(shared.glyphs, id="summary", cursor=False, slices=HEAD_CELLS, draw=self._summary)
+        self.panels = Panels(shared.glyphs)
         if at is not None:
             self.feed.ask(asks.GoTo(at))
 
     def body(self) -> Iterable[Widget]:
         """The summary, and the panels where `arrange` wants them."""
         yield self.summary
-        yield Container(*self.panels.values(), id="panels")
+        yield self.panels
 
     def on_mount(self) -> None:
         """Begins to read."""
@@ -140,40 +103,24 @@ class RunScreen(Timed):
         self.call_after_refresh(self._arrange)
 
     def redraw(self, calm: bool = False) -> None:
-        """Asks every panel that is shown for its rows; when `calm`, those that nobody reads that fast are left out."""
+        """Shows the newest picture; when `calm`, panels that nobody reads that fast are left as they are."""
         self.bar.redraw()
         self.summary.redraw()
-        if not tiny(*self.size):
-            wanted = self.panels["streams"].wanted
-            for name, lines in self.panels.items():
-                if not (calm and name in _CALM and not lines.has_focus):
-                    lines.redraw()
-            if self.panels["streams"].wanted != wanted:
-                self._arrange()
+        if not tiny(*self.size) and self.panels.show(self._seen, calm):
+            self._arrange()
 
     def _arrange(self) -> None:
         width, height = self.size
         small = tiny(width, height)
         summary = summary_lines(width, height)
         self.query_one("#keys").display = not small
-        self.query_one("#bar").display = not small
+        self.bar.display = not small
         self.summary.styles.height = height if small else summary
-        area = self.query_one("#panels")
-        area.display = not small
-        room = height - 2 - summary - self.filter_line.display
-        streams = self.panels["streams"].wanted
-        wanted: dict[Panel, int] = {"streams": streams, "axis": streams + 6}
-        wanted |= {name: self.panels[name].wanted for name in ("machine", "verdict")}
-        boxes = {} if small else arrange(width, room, wanted, self._shown, self._alone, height)
-        for name, lines in self.panels.items():
-            box = boxes.get(name)
-            lines.display = box is not None
-            if box is not None:
-                lines.styles.offset = (box.x, box.y)
-                lines.styles.width = box.width
-                lines.styles.height = box.height
-        if "axis" in boxes:
-            self.feed.ask(asks.Columns(axis_columns(boxes["axis"].width)))
+        self.panels.display = not small
+        if not small:
+            columns = self.panels.make_room(width, height - 2 - summary - self.filter_line.display, height)
+            if columns is not None:
+                self.feed.ask(asks.Columns(columns))
         self.call_after_refresh(self.redraw)
 
     @property
@@ -186,8 +133,8 @@ class RunScreen(Timed):
         left: list[Part] = [(f" {settle(self.run_folder.id, glyphs)}", "title")]
         if seen is not None and seen.said:
             left = [(f" {settle(seen.said, glyphs)}", "warn")]
-        elif self._match:
-            left.append((f"  /{settle(self._match, glyphs)}", "accent"))
+        elif self.panels.match:
+            left.append((f"  /{settle(self.panels.match, glyphs)}", "accent"))
         elif seen is not None and seen.what:
             left.append((f"  {settle(seen.what, glyphs)}", "warn"))
         frozen: list[Part] = [(" FROZEN ", "warn")] if self._frozen is not None else []
@@ -204,82 +151,24 @@ class RunScreen(Timed):
             return wrapped(line, width, glyphs) if height > 1 else (row([(settle(line, glyphs), None)], width, glyphs),)
         return rows_summary(seen.moment.state, seen.timeline, width, glyphs, seen.verdict)[:height]
 
-    def _streams(self, width: int, height: int) -> tuple[Row, ...]:
-        seen = self._seen
-        if seen is None:
-            return ()
-        order = STREAM_ORDERS[self._order]
-        return rows_streams(
-            seen.moment.state,
-            seen.timeline,
-            width,
-            self.shared.glyphs,
-            order,
-            self._reverse,
-            self._everyone,
-            self._match,
-        )
-
-    def _axis(self, width: int, height: int) -> tuple[Row, ...]:
-        seen = self._seen
-        if seen is None:
-            return ()
-        cursor = None if seen.following else seen.moment.at_us
-        return rows_axis(seen.moment.state, seen.timeline, width, self.shared.glyphs, cursor, (), height)
-
-    def _machine(self, width: int, height: int) -> tuple[Row, ...]:
-        seen = self._seen
-        if seen is None:
-            return ()
-        state, glyphs = seen.moment.state, self.shared.glyphs
-        return (*rows_server(state, seen.timeline, width, glyphs), *rows_gpu(state, seen.timeline, width, glyphs))
-
-    def _verdict(self, width: int, height: int) -> tuple[Row, ...]:
-        seen = self._seen
-        if seen is None or seen.verdict is None:
-            return ()
-        kept = self._verdict_rows
-        if kept is None or kept[0] is not seen.verdict or kept[1] != width:
-            rows = rows_verdict(seen.verdict, width, self.shared.glyphs, seen.moment.state)
-            self._verdict_rows = kept = (seen.verdict, width, rows)
-        return kept[2]
-
-    def _events(self, width: int, height: int) -> tuple[Row, ...]:
-        seen = self._seen
-        if seen is None:
-            return ()
-        return rows_feed(seen.moment.state, seen.moment.feed, width, self.shared.glyphs, match=self._match)
-
     def action_panel(self, number: int) -> None:
-        """A panel; the one that has the focus already gets the whole screen, or gives it back."""
-        panel = PANELS[number - 1]
-        if panel == self._shown and self.panels[panel].has_focus:
-            self._alone = not self._alone
-        self._show(panel)
+        """A panel; the same again: alone on the screen."""
+        self.panels.choose(number)
+        self._arrange_and_focus()
 
     def action_next_panel(self, direction: int) -> None:
         """The next panel, also where only one has room."""
-        visible = [name for name in PANELS if self._alone or self.panels[name].display]
-        order = visible if len(visible) > 1 else list(PANELS)
-        at = order.index(self._shown) if self._shown in order else 0
-        self._show(order[(at + direction) % len(order)])
-
-    def _show(self, panel: Panel) -> None:
-        self._shown = panel
-        self._arrange()
-        self.panels[panel].focus()
+        self.panels.next(direction)
+        self._arrange_and_focus()
 
     def action_expand(self) -> None:
         """The panel with the focus, alone or among the others."""
-        self._alone = not self._alone
-        self._arrange()
+        self.panels.toggle_alone()
+        self._arrange_and_focus()
 
-    def on_descendant_focus(self) -> None:
-        """Whatever has the focus is what the digits and the expansion are about."""
-        focused = self.focused_list
-        for name, lines in self.panels.items():
-            if lines is focused and name != self._shown:
-                self._shown = name
+    def _arrange_and_focus(self) -> None:
+        self._arrange()
+        self.panels.focus_chosen()
 
     def action_freeze(self) -> None:
         """Holds the panels still, or lets them go on."""
@@ -288,35 +177,25 @@ class RunScreen(Timed):
 
     def action_sort(self, steps: int) -> None:
         """The next column to sort by."""
-        self._order = (self._order + steps) % len(STREAM_ORDERS)
-        self._reverse = False
-        self._say_order()
+        self.panels.sort(steps)
 
     def action_reverse(self) -> None:
         """The other way round."""
-        self._reverse = not self._reverse
-        self._say_order()
-
-    def _say_order(self) -> None:
-        way = ", reversed" if self._reverse else ""
-        order = STREAM_ORDERS[self._order]
-        title = _TITLES["streams"] + ("" if order == "session" and not way else f" by {order}{way}")
-        self.panels["streams"].title = title
-        self.panels["streams"].redraw()
+        self.panels.reverse()
 
     def action_everyone(self) -> None:
         """Ended streams too, or open ones alone."""
-        self._everyone = not self._everyone
+        self.panels.everyone()
         self.redraw()
 
     def on_filter_line_typed(self, event: FilterLine.Typed) -> None:
         """Streams and events that hold the text."""
-        self._match = event.text
+        self.panels.match = event.text
         self.redraw()
 
     def on_filter_line_left(self) -> None:
         """Back to the panel."""
-        self._show(self._shown)
+        self._arrange_and_focus()
 
     def action_filter(self) -> None:
         """Opens the filter line, which takes a line from the panels."""
@@ -327,7 +206,7 @@ class RunScreen(Timed):
         """The stream, the moment or the verdict that the line under the cursor is about."""
         lines = self.focused_list
         row = lines.row if lines is not None else None
-        if lines is self.panels["verdict"] and (row is None or row.ref is None):
+        if lines is self.panels.lists["verdict"] and (row is None or row.ref is None):
             self.action_verdict()
         elif row is not None and row.ref is not None:
             self.feed.ask(asks.GoTo(row.ref))

@@ -1,8 +1,4 @@
-"""A list of lines that repaints only the cells that changed: over SSH a whole table a second is too much.
-
-A line that changed is written from the left edge of its widget to the last cell that changed. So a list whose cells
-change here and there is cut into slices, each a widget of its own, and only slices with a change are written.
-"""
+"""A list of lines that writes only what changed: over SSH a whole table a second is too much."""
 
 from __future__ import annotations
 
@@ -10,8 +6,6 @@ from collections.abc import Callable
 from itertools import chain
 from typing import ClassVar
 
-from rich.segment import Segment
-from rich.style import Style
 from textual import events
 from textual.app import ComposeResult
 from textual.geometry import Region
@@ -20,18 +14,13 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from infermaxx_tui.core.glyphs import Glyphs, cells, fit
-from infermaxx_tui.core.panels.row import Role, Row
+from infermaxx_tui.core.panels.row import Row
 from infermaxx_tui.tui.commands import bindings
-
-SLICE_CELLS = 16
-MOST_CELLS = 320
-"""Of a wider terminal, the last slice takes what is left."""
-_ROLES: tuple[Role, ...] = ("ok", "bad", "warn", "dim", "accent", "title", "cursor")
+from infermaxx_tui.tui.widgets.brush import ROLES, Brush
+from infermaxx_tui.tui.widgets.slices import Line, make_slices, refresh_slices
 
 Draw = Callable[[int, int], tuple[Row, ...]]
 """The rows for so many cells and so many lines; what does not fit is scrolled."""
-Line = tuple[Row, bool]
-"""A row, and whether it is under the cursor."""
 
 
 def nothing(width: int, height: int) -> tuple[Row, ...]:
@@ -39,27 +28,12 @@ def nothing(width: int, height: int) -> tuple[Row, ...]:
     return ()
 
 
-class Slice(Widget):
-    """Some columns of a list."""
-
-    def __init__(self, lines: Lines, first: int, cells_wide: int) -> None:
-        super().__init__()
-        self._lines = lines
-        self._first = first
-        last = first + cells_wide >= MOST_CELLS
-        self.styles.width = "1fr" if last else cells_wide
-
-    def render_line(self, y: int) -> Strip:
-        """The slice's part of the list's line."""
-        return self._lines.strip(y).crop(self._first, self._first + self.size.width)
-
-
 class Lines(Widget, can_focus=True):
     """A title, rows that stay, and rows that scroll under a cursor."""
 
     BINDINGS = bindings("lines")
     COMPONENT_CLASSES: ClassVar[set[str]] = {
-        *(f"lines--{role}" for role in _ROLES),
+        *(f"lines--{role}" for role in ROLES),
         "lines--selected",
         "lines--focused",
     }
@@ -98,15 +72,14 @@ class Lines(Widget, can_focus=True):
         self._title = title
         self._head = head
         self._tail = tail
-        starts = range(0, MOST_CELLS, slices) if slices else ()
-        self._slices = tuple(Slice(self, first, slices) for first in starts)
+        self._slices = make_slices(self.strip, slices)
         self._slice_cells = slices
         self._rows: tuple[Row, ...] = ()
         self._top = 0
         self._cursor = 0
         self._shown: list[Line] = []
         self._strips: dict[int, Strip] = {}
-        self._looks: dict[tuple[Role | None, bool], Style] = {}
+        self._brush = Brush(self)
 
     def compose(self) -> ComposeResult:
         """The slices, if there are any."""
@@ -253,7 +226,7 @@ class Lines(Widget, can_focus=True):
         """Other colours: everything is painted again."""
         super().notify_style_update()
         self._strips = {}
-        self._looks = {}
+        self._brush.rinse()
 
     def _forget(self) -> None:
         self._shown = []
@@ -264,7 +237,7 @@ class Lines(Widget, can_focus=True):
         made = self._strips.get(y)
         if made is None:
             row, selected = self._shown[y] if y < len(self._shown) else (_EMPTY, False)
-            made = self._strips[y] = self._made(row, selected)
+            made = self._strips[y] = self._brush.paint(row, selected, self.size.width)
         return made
 
     def render_line(self, y: int) -> Strip:
@@ -284,8 +257,10 @@ class Lines(Widget, can_focus=True):
             if old == line:
                 if y in strips:
                     self._strips[y] = strips[y]
+            elif self._slices:
+                refresh_slices(self._slices, self._slice_cells, y, old, line, width)
             else:
-                self._refresh_line(y, old, line, width)
+                self.refresh(Region(0, y, width, 1))
 
     def _visible(self, height: int) -> list[Line]:
         lines: list[Line] = []
@@ -308,69 +283,6 @@ class Lines(Widget, can_focus=True):
         name = fit(f"{rule} {self._title} ", max(width - len(seen) - 2, 0), self._glyphs)
         text = f"{name}{rule * max(width - cells(name) - len(seen) - 1, 0)}{seen}{rule}"[:width]
         return Row(text, ((0, len(text), "accent" if self.has_focus else "title"),))
-
-    def _made(self, row: Row, selected: bool) -> Strip:
-        base = self._look(None, selected)
-        segments: list[Segment] = []
-        at = 0
-        for start, end, role in row.spans:
-            if start > at:
-                segments.append(Segment(row.text[at:start], base))
-            segments.append(Segment(row.text[start:end], self._look(role, selected)))
-            at = end
-        blanks = " " * (self.size.width - cells(row.text))
-        if at < len(row.text) or blanks:
-            segments.append(Segment(row.text[at:] + blanks, base))
-        return Strip(segments, self.size.width)
-
-    def _look(self, role: Role | None, selected: bool) -> Style:
-        """How a role looks; on the selected row its colours give way to the cursor's, its weight stays."""
-        look = self._looks.get((role, selected))
-        if look is None:
-            look = self.rich_style
-            if selected:
-                look += self.get_component_rich_style("lines--selected", partial=True)
-            if role is not None:
-                style = self.get_component_rich_style(f"lines--{role}", partial=True)
-                look += style.without_color if selected else style
-            self._looks[role, selected] = look
-        return look
-
-    def _refresh_line(self, y: int, old: Line | None, new: Line, width: int) -> None:
-        if not self._slices:
-            self.refresh(Region(0, y, width, 1))
-            return
-        if old is None or old[1] != new[1] or not (_plain(old[0]) and _plain(new[0])):
-            for number, part in enumerate(self._slices[: -(-width // self._slice_cells)]):
-                part.refresh(Region(0, y, width - number * self._slice_cells, 1))
-            return
-        ends = _changes(old[0], new[0], self._slice_cells)
-        for number, end in ends.items():
-            place = min(number, len(self._slices) - 1)
-            self._slices[place].refresh(Region(0, y, end - place * self._slice_cells, 1))
-
-
-def _changes(old: Row, new: Row, cells_wide: int) -> dict[int, int]:
-    """Slices in which two rows differ, and up to which character they do."""
-    ends: dict[int, int] = {}
-    size = max(len(old.text), len(new.text))
-    before, now = old.text.ljust(size), new.text.ljust(size)
-    for first in range(0, size, cells_wide):
-        end = min(first + cells_wide, size)
-        if before[first:end] != now[first:end]:
-            while before[end - 1] == now[end - 1]:
-                end -= 1
-            ends[first // cells_wide] = end
-    if old.spans != new.spans:
-        for start, stop, _ in set(old.spans) ^ set(new.spans):
-            for number in range(start // cells_wide, -(-stop // cells_wide)):
-                ends[number] = max(ends.get(number, 0), min(stop, (number + 1) * cells_wide))
-    return ends
-
-
-def _plain(row: Row) -> bool:
-    """Whether each character takes one cell."""
-    return len(row.text) == cells(row.text)
 
 
 _EMPTY = Row("")

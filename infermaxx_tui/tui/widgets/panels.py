@@ -1,0 +1,193 @@
+"""The panels of a run: which rows each shows of a picture, how they are looked at, and where there is room for them."""
+
+from __future__ import annotations
+
+from textual.app import ComposeResult
+from textual.containers import Container
+
+from infermaxx_tui.core.glyphs import Glyphs
+from infermaxx_tui.core.panels import (
+    STREAM_ORDERS,
+    Row,
+    rows_axis,
+    rows_feed,
+    rows_gpu,
+    rows_server,
+    rows_streams,
+    rows_verdict,
+)
+from infermaxx_tui.core.panels.axis import axis_columns
+from infermaxx_tui.core.verdict import Verdict
+from infermaxx_tui.tui.arrange import PANELS, Panel, arrange
+from infermaxx_tui.tui.asks import Snapshot
+from infermaxx_tui.tui.widgets.lines import Draw, Lines
+from infermaxx_tui.tui.widgets.slices import SLICE_CELLS
+
+_TITLES: dict[Panel, str] = {
+    "streams": "1 streams",
+    "axis": "2 over time",
+    "machine": "3 server and GPU",
+    "verdict": "4 verdict",
+    "feed": "5 events",
+}
+_CALM: frozenset[Panel] = frozenset({"machine", "feed"})
+"""Panels that change in every line when anything does; of a live run every other picture does for them."""
+_AXIS_LINES = 6
+"""Lines over time beside one for each stream."""
+
+
+class Panels(Container):
+    """Five lists over one picture."""
+
+    def __init__(self, glyphs: Glyphs) -> None:
+        super().__init__(id="panels")
+        self._glyphs = glyphs
+        self._seen: Snapshot | None = None
+        self._order = 0
+        self._reverse = False
+        self._everyone = False
+        self.match = ""
+        """What streams and events must hold."""
+        self.chosen: Panel = "streams"
+        """The panel that the digits and the expansion are about."""
+        self._alone = False
+        self._verdict_rows: tuple[Verdict, int, tuple[Row, ...]] | None = None
+        draws: dict[Panel, Draw] = {
+            "streams": self._streams,
+            "axis": self._axis,
+            "machine": self._machine,
+            "verdict": self._verdict,
+            "feed": self._events,
+        }
+        self.lists: dict[Panel, Lines] = {
+            name: Lines(
+                glyphs,
+                id=name,
+                title=_TITLES[name],
+                head=1 if name == "streams" else 0,
+                slices=SLICE_CELLS if name == "streams" else 0,
+                tail=name == "feed",
+                draw=draws[name],
+            )
+            for name in PANELS
+        }
+
+    def compose(self) -> ComposeResult:
+        """The lists."""
+        yield from self.lists.values()
+
+    def show(self, seen: Snapshot | None, calm: bool = False) -> bool:
+        """Shows a picture; when `calm`, lists that nobody reads that fast are left out.
+
+        Whether there are more or fewer streams than before, so that room is to be made anew.
+        """
+        self._seen = seen
+        wanted = self.lists["streams"].wanted
+        for name, lines in self.lists.items():
+            if not (calm and name in _CALM and not lines.has_focus):
+                lines.redraw()
+        return self.lists["streams"].wanted != wanted
+
+    def make_room(self, width: int, height: int, screen_height: int) -> int | None:
+        """Puts the lists where there is room for them; how many columns the axis has then, if it is there."""
+        streams = self.lists["streams"].wanted
+        wanted: dict[Panel, int] = {"streams": streams, "axis": streams + _AXIS_LINES}
+        wanted |= {name: self.lists[name].wanted for name in ("machine", "verdict")}
+        boxes = arrange(width, height, wanted, self.chosen, self._alone, screen_height)
+        for name, lines in self.lists.items():
+            box = boxes.get(name)
+            lines.display = box is not None
+            if box is not None:
+                lines.styles.offset = (box.x, box.y)
+                lines.styles.width = box.width
+                lines.styles.height = box.height
+        return axis_columns(boxes["axis"].width) if "axis" in boxes else None
+
+    def choose(self, number: int) -> None:
+        """The panel of a digit; the one that has the focus already gets all the room, or gives it back."""
+        panel = PANELS[number - 1]
+        if panel == self.chosen and self.lists[panel].has_focus:
+            self._alone = not self._alone
+        self.chosen = panel
+
+    def next(self, direction: int) -> None:
+        """The next panel that is shown, or simply the next one where one alone is."""
+        visible = [name for name in PANELS if self.lists[name].display]
+        order = visible if len(visible) > 1 else list(PANELS)
+        at = order.index(self.chosen) if self.chosen in order else 0
+        self.chosen = order[(at + direction) % len(order)]
+
+    def toggle_alone(self) -> None:
+        """The chosen panel alone, or among the others."""
+        self._alone = not self._alone
+
+    def focus_chosen(self) -> None:
+        """The chosen panel takes the focus."""
+        self.lists[self.chosen].focus()
+
+    def on_descendant_focus(self) -> None:
+        """Whatever takes the focus is chosen."""
+        for name, lines in self.lists.items():
+            if lines.has_focus:
+                self.chosen = name
+
+    def sort(self, steps: int) -> None:
+        """The next column to sort streams by."""
+        self._order = (self._order + steps) % len(STREAM_ORDERS)
+        self._reverse = False
+        self._name_order()
+
+    def reverse(self) -> None:
+        """The other way round."""
+        self._reverse = not self._reverse
+        self._name_order()
+
+    def _name_order(self) -> None:
+        way = ", reversed" if self._reverse else ""
+        order = STREAM_ORDERS[self._order]
+        streams = self.lists["streams"]
+        streams.title = _TITLES["streams"] + ("" if order == "session" and not way else f" by {order}{way}")
+        streams.redraw()
+
+    def everyone(self) -> None:
+        """Ended streams too, or open ones alone."""
+        self._everyone = not self._everyone
+
+    def _streams(self, width: int, height: int) -> tuple[Row, ...]:
+        seen = self._seen
+        if seen is None:
+            return ()
+        order = STREAM_ORDERS[self._order]
+        return rows_streams(
+            seen.moment.state, seen.timeline, width, self._glyphs, order, self._reverse, self._everyone, self.match
+        )
+
+    def _axis(self, width: int, height: int) -> tuple[Row, ...]:
+        seen = self._seen
+        if seen is None:
+            return ()
+        cursor = None if seen.following else seen.moment.at_us
+        return rows_axis(seen.moment.state, seen.timeline, width, self._glyphs, cursor, (), height)
+
+    def _machine(self, width: int, height: int) -> tuple[Row, ...]:
+        seen = self._seen
+        if seen is None:
+            return ()
+        state, glyphs = seen.moment.state, self._glyphs
+        return (*rows_server(state, seen.timeline, width, glyphs), *rows_gpu(state, seen.timeline, width, glyphs))
+
+    def _verdict(self, width: int, height: int) -> tuple[Row, ...]:
+        seen = self._seen
+        if seen is None or seen.verdict is None:
+            return ()
+        kept = self._verdict_rows
+        if kept is None or kept[0] is not seen.verdict or kept[1] != width:
+            rows = rows_verdict(seen.verdict, width, self._glyphs, seen.moment.state)
+            self._verdict_rows = kept = (seen.verdict, width, rows)
+        return kept[2]
+
+    def _events(self, width: int, height: int) -> tuple[Row, ...]:
+        seen = self._seen
+        if seen is None:
+            return ()
+        return rows_feed(seen.moment.state, seen.moment.feed, width, self._glyphs, match=self.match)

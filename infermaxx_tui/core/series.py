@@ -66,6 +66,8 @@ class Readings:
         self._a = array("d")
         self._b = array("d")
         self._before: tuple[float, float] | None = None
+        self._peaks: dict[int, tuple[int, float]] = {}
+        """By step: how many whole stretches of so many buckets were looked at, and the highest value among them."""
 
     def add(self, bucket: int, event: Event) -> None:
         """Takes in what an event says; None says nothing."""
@@ -99,6 +101,7 @@ class Readings:
     def halve(self) -> None:
         """Two buckets become one."""
         a, b = self._a, self._b
+        self._peaks.clear()
         if len(a) % 2:
             a.append(0.0)
             b.append(0.0)
@@ -129,8 +132,12 @@ class Readings:
         """A fixed upper end of the axis for values of `step` buckets each: what the series says, or the log."""
         if self.series.hi is not None:
             return self.series.hi
-        values = self.values(0, step, -(-len(self._a) // step))
-        return nice_ceiling(max((value for value in values if value is not None), default=None))
+        seen, peak = self._peaks.get(step, (0, 0.0))
+        whole = len(self._a) // step
+        fresh = self.values(seen * step, step, whole - seen)
+        peak = max(peak, *(value for value in fresh if value is not None), 0.0)
+        self._peaks[step] = whole, peak
+        return nice_ceiling(max(peak, self._value(whole * step, (whole + 1) * step) or 0.0))
 
 
 class Cut(msgspec.Struct, frozen=True):
@@ -147,7 +154,7 @@ class Cut(msgspec.Struct, frozen=True):
 class Track:
     """Tokens and depth of one stream, or of all of them, over the buckets of its own life."""
 
-    __slots__ = ("_covered_ms", "_depth", "_peak", "_peaked", "_tokens", "first")
+    __slots__ = ("_covered_ms", "_depth", "_highest", "_peak", "_peaked", "_tokens", "first")
 
     def __init__(self, bucket: int) -> None:
         self.first = bucket
@@ -156,6 +163,7 @@ class Track:
         self._depth = array("d")
         self._peak = 0.0
         self._peaked = 0
+        self._highest: float | None = None
 
     def add(self, bucket: int, tokens: float, covered_ms: float, depth: float) -> None:
         """Tokens that came in so many ms, and the depth at their end."""
@@ -171,6 +179,7 @@ class Track:
         self._tokens[place] += tokens
         self._covered_ms[place] += covered_ms
         self._depth[place] = depth
+        self._highest = None
 
     def halve(self) -> None:
         """Two buckets become one."""
@@ -179,16 +188,26 @@ class Track:
         self._tokens = array("d", (sum(self._tokens[pair]) for pair in pairs))
         self._covered_ms = array("d", (sum(self._covered_ms[pair]) for pair in pairs))
         self._depth = array("d", (_last(self._depth[pair]) for pair in pairs))
-        self._peak, self._peaked = 0.0, 0
+        self._peak, self._peaked, self._highest = 0.0, 0, None
 
     @property
     def peak(self) -> float:
-        """The highest rate of any bucket. Those before the newest one are looked at once."""
+        """The highest rate of any bucket."""
+        if self._highest is None:
+            self._highest = self._looked()
+        return self._highest
+
+    def _looked(self) -> float:
+        """Buckets before the newest one are looked at once."""
         last = len(self._tokens) - 1
         rates = map(rate, self._tokens[self._peaked :], self._covered_ms[self._peaked :])
         fresh = [value or 0.0 for value in rates]
         self._peak, self._peaked = max(self._peak, *fresh[:-1], 0.0), max(last, 0)
         return max(self._peak, fresh[-1]) if fresh else self._peak
+
+    def touches(self, first: int, after: int) -> bool:
+        """Whether its life has a bucket from the one up to the other."""
+        return self.first < after and self.first + len(self._tokens) > first
 
     def cut(self, first: int, step: int, count: int) -> Cut | None:
         """The part in `count` columns of `step` buckets each, from bucket `first` on; None if it lies outside."""

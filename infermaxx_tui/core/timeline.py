@@ -220,8 +220,9 @@ class Timeline:
         width, start = self._width_us, self._start_us
         first, step, count = _cut((from_us - start) // width, (to_us - start) // width + 1, max(buckets, 1))
         begin = start + first * width
-        cuts = {session: track.cut(first, step, count) for session, track in sorted(self._tracks.items())}
-        there = {session: cut for session, cut in cuts.items() if cut is not None}
+        tracks = [item for item in self._tracks.items() if item[1].touches(first, first + step * count)]
+        cuts = ((session, track.cut(first, step, count)) for session, track in sorted(tracks, key=lambda item: item[0]))
+        there = {session: cut for session, cut in cuts if cut is not None}
         total = self._total.cut(first, step, count)
         known = whole or self
         return TimelineView(

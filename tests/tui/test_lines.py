@@ -143,17 +143,25 @@ async def test_of_a_sliced_list_only_changed_slices_are_written() -> None:
         assert app.screen_lines()[2] == text
 
 
-async def test_spans_and_cursor_are_seen_without_colours() -> None:
-    app = ListApp([Row("head"), Row("one bad thing", ((4, 7, "bad"),)), Row("two")])
+@pytest.mark.parametrize("slices", [0, 2, 16])
+async def test_spans_and_cursor_are_seen_without_colours(slices: int) -> None:
+    app = ListApp([Row("head"), Row("one bad thing", ((4, 7, "bad"),)), Row("two")], slices=slices)
     async with app.run_test(size=(40, 6)) as pilot:
         await pilot.pause()
-        segments = list(app.lines.strip(2))
-        assert [segment.text for segment in segments][:2] == ["one ", "bad"]
-        assert segments[1].style is not None
-        assert segments[1].style.bold
-        assert segments[0].style is not None
-        assert segments[0].style.reverse, "the cursor is reverse"
-        assert not any(segment.style is not None and segment.style.reverse for segment in app.lines.strip(3))
+
+        def looks(y: int) -> dict[str, tuple[bool, bool]]:
+            styles = {}
+            for x, char in enumerate(app.screen_lines()[y]):
+                style = app.screen.get_style_at(x, y)
+                styles[char] = (bool(style.bold), bool(style.reverse))
+            return styles
+
+        assert looks(2)["d"] == (True, True), "bad is bold, and the cursor is reverse"
+        assert looks(2)["o"] == (False, True)
+        assert looks(3)["w"] == (False, False)
+        await pilot.press("j")
+        assert looks(2)["d"] == (True, False)
+        assert looks(3)["w"] == (False, True)
 
 
 async def test_a_resize_asks_for_rows_of_the_new_width() -> None:

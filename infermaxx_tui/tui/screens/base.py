@@ -90,7 +90,7 @@ class Base(Screen[Ref]):
         """Saves the screen as SVG and as text, and says under which names."""
         stem = f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
         try:
-            replace_file(folder / f"{stem}.svg", self.app.export_screenshot(title="infermaxx").encode())
+            replace_file(folder / f"{stem}.svg", self.app.export_screenshot(title="infermaxx", simplify=True).encode())
             replace_file(folder / f"{stem}.txt", self.text().encode())
         except OSError as error:
             self.say(f"not saved in {folder}: {error.strerror}", bad=True)

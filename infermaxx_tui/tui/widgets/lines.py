@@ -17,7 +17,7 @@ from infermaxx_tui.core.glyphs import Glyphs, cells, fit
 from infermaxx_tui.core.panels.row import Row
 from infermaxx_tui.tui.commands import bindings
 from infermaxx_tui.tui.widgets.brush import ROLES, Brush
-from infermaxx_tui.tui.widgets.slices import Line, make_slices, refresh_slices
+from infermaxx_tui.tui.widgets.slices import Line, Slice, change_slices, make_slices
 
 Draw = Callable[[int, int], tuple[Row, ...]]
 """The rows for so many cells and so many lines; what does not fit is scrolled."""
@@ -72,17 +72,18 @@ class Lines(Widget, can_focus=True):
         self._title = title
         self._head = head
         self._tail = tail
-        self._slices = make_slices(self.strip, slices)
+        self._slices: tuple[Slice, ...] = ()
         self._slice_cells = slices
         self._rows: tuple[Row, ...] = ()
         self._top = 0
         self._cursor = 0
         self._shown: list[Line] = []
-        self._strips: dict[int, Strip] = {}
+        self._painted: dict[int, Strip] = {}
         self._brush = Brush(self)
 
     def compose(self) -> ComposeResult:
-        """The slices, if there are any."""
+        """The slices, if there are any, as many as this terminal needs."""
+        self._slices = make_slices(self._paint_line, self._slice_cells, self.app.size.width)
         yield from self._slices
 
     @property
@@ -225,24 +226,32 @@ class Lines(Widget, can_focus=True):
     def notify_style_update(self) -> None:
         """Other colours: everything is painted again."""
         super().notify_style_update()
-        self._strips = {}
         self._brush.rinse()
+        self._painted = {}
+        for part in self._slices:
+            part.forget()
 
     def _forget(self) -> None:
         self._shown = []
-        self._strips = {}
+        self._painted = {}
+        for part in self._slices:
+            part.forget()
 
-    def strip(self, y: int) -> Strip:
-        """The line as it is painted."""
-        made = self._strips.get(y)
-        if made is None:
-            row, selected = self._shown[y] if y < len(self._shown) else (_EMPTY, False)
-            made = self._strips[y] = self._brush.paint(row, selected, self.size.width)
-        return made
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """The painted lines; slices lie over them. There is no border or padding to be added."""
+        if self._slices:
+            return [Strip.blank(crop.width)] * crop.height
+        return [self._line(y).crop(crop.x, crop.right) for y in crop.line_range]
 
-    def render_line(self, y: int) -> Strip:
-        """The painted line; with slices it lies under them."""
-        return self.strip(y)
+    def _line(self, y: int) -> Strip:
+        strip = self._painted.get(y)
+        if strip is None:
+            strip = self._painted[y] = self._paint_line(y, 0, self.size.width)
+        return strip
+
+    def _paint_line(self, y: int, first: int, end: int) -> Strip:
+        row, selected = self._shown[y] if y < len(self._shown) else (_EMPTY, False)
+        return self._brush.paint(row, selected, first, end)
 
     def _paint(self) -> None:
         """Has the lines written that changed; they are made when they are asked for."""
@@ -250,16 +259,14 @@ class Lines(Widget, can_focus=True):
         if not self.is_mounted or not self.display or width == 0:
             return
         before, self._shown = self._shown, self._visible(height)
-        strips = self._strips
-        self._strips = {}
         for y, line in enumerate(self._shown):
             old = before[y] if y < len(before) else None
             if old == line:
-                if y in strips:
-                    self._strips[y] = strips[y]
-            elif self._slices:
-                refresh_slices(self._slices, self._slice_cells, y, old, line, width)
+                continue
+            if self._slices:
+                change_slices(self._slices, self._slice_cells, y, old, line, width)
             else:
+                self._painted.pop(y, None)
                 self.refresh(Region(0, y, width, 1))
 
     def _visible(self, height: int) -> list[Line]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 from textual.app import ComposeResult
 from textual.containers import Container
 
@@ -17,11 +18,13 @@ from infermaxx_tui.core.panels import (
     rows_verdict,
 )
 from infermaxx_tui.core.panels.axis import axis_columns
+from infermaxx_tui.core.state import RunState
+from infermaxx_tui.core.stories import FeedEntry
 from infermaxx_tui.core.verdict import Verdict
 from infermaxx_tui.tui.arrange import PANELS, Panel, arrange
 from infermaxx_tui.tui.asks import Snapshot
 from infermaxx_tui.tui.widgets.lines import Draw, Lines
-from infermaxx_tui.tui.widgets.slices import SLICE_CELLS
+from infermaxx_tui.tui.widgets.slices import HEAD_CELLS, SLICE_CELLS
 
 _TITLES: dict[Panel, str] = {
     "streams": "1 streams",
@@ -32,6 +35,7 @@ _TITLES: dict[Panel, str] = {
 }
 _CALM: frozenset[Panel] = frozenset({"machine", "feed"})
 """Panels that change in every line when anything does; of a live run every other picture does for them."""
+_SLICES: dict[Panel, int] = {"streams": SLICE_CELLS, "axis": HEAD_CELLS}
 _AXIS_LINES = 6
 """Lines over time beside one for each stream."""
 
@@ -52,6 +56,7 @@ class Panels(Container):
         """The panel that the digits and the expansion are about."""
         self._alone = False
         self._verdict_rows: tuple[Verdict, int, tuple[Row, ...]] | None = None
+        self._event_rows: tuple[tuple[int, str], tuple[FeedEntry, ...], tuple[Row, ...]] | None = None
         draws: dict[Panel, Draw] = {
             "streams": self._streams,
             "axis": self._axis,
@@ -65,7 +70,7 @@ class Panels(Container):
                 id=name,
                 title=_TITLES[name],
                 head=1 if name == "streams" else 0,
-                slices=SLICE_CELLS if name == "streams" else 0,
+                slices=_SLICES.get(name, 0),
                 tail=name == "feed",
                 draw=draws[name],
             )
@@ -158,9 +163,8 @@ class Panels(Container):
         if seen is None:
             return ()
         order = STREAM_ORDERS[self._order]
-        return rows_streams(
-            seen.moment.state, seen.timeline, width, self._glyphs, order, self._reverse, self._everyone, self.match
-        )
+        state = _without_flicker(seen.moment.state) if seen.live and seen.following else seen.moment.state
+        return rows_streams(state, seen.timeline, width, self._glyphs, order, self._reverse, self._everyone, self.match)
 
     def _axis(self, width: int, height: int) -> tuple[Row, ...]:
         seen = self._seen
@@ -187,7 +191,35 @@ class Panels(Container):
         return kept[2]
 
     def _events(self, width: int, height: int) -> tuple[Row, ...]:
+        """The feed; of a feed that has grown, only what is new is made."""
         seen = self._seen
         if seen is None:
             return ()
-        return rows_feed(seen.moment.state, seen.moment.feed, width, self._glyphs, match=self.match)
+        state, entries = seen.moment.state, seen.moment.feed
+        before, key = self._event_rows, (width, self.match)
+        new = entries if before is None or before[0] != key or self.match else _after(before[1], entries)
+        if before is not None and len(new) < len(entries):
+            rows = before[2] + (rows_feed(state, new, width, self._glyphs) if new else ())
+            rows = rows[len(rows) - len(entries) :]
+        else:
+            rows = rows_feed(state, entries, width, self._glyphs, match=self.match)
+        self._event_rows = (key, entries, rows)
+        return rows
+
+
+def _after(before: tuple[FeedEntry, ...], now: tuple[FeedEntry, ...]) -> tuple[FeedEntry, ...]:
+    """What has come since; all of it if it is not the same feed."""
+    for back in range(len(now)):
+        if before and now[-1 - back] is before[-1]:
+            return now[len(now) - back :]
+    return now
+
+
+def _without_flicker(state: RunState) -> RunState:
+    """Ages in whole seconds: of a live stream they are other milliseconds in each picture, which say nothing."""
+    replace = msgspec.structs.replace
+    sessions = tuple(
+        one if one.silent_ms is None else replace(one, silent_ms=one.silent_ms // 1000 * 1000.0)
+        for one in state.sessions
+    )
+    return replace(state, sessions=sessions)

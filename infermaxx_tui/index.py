@@ -33,11 +33,11 @@ __all__ = ["Moment", "RunLog", "SeekTarget", "describe_log"]
 
 MARK_LINES: Final = 512
 """The place of a line is kept after so many lines, which is half a minute of a large run, and of each file's first."""
-FIRST_SPACING: Final = 24_576
-MOST_CHECKPOINTS: Final = 40
+FIRST_SPACING: Final = 8192
+MOST_CHECKPOINTS: Final = 80
 """Copies of the fold are so many lines apart at first; when there are too many, every other one is dropped."""
 NEAR_KEPT: Final = 6
-NEAR_LINES: Final = 6000
+NEAR_LINES: Final = 10_000
 """A jump over more lines than this keeps copies so many lines apart, for the steps around its end."""
 INDEXED_BYTES: Final = 4 << 20
 """A smaller log needs no events.idx."""

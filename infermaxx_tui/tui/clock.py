@@ -13,7 +13,7 @@ SECOND: Final = 1_000_000
 WINDOWS_S: Final = (10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14_400, 28_800, 86_400, 259_200)
 """Lengths of the time axis."""
 LIVE_WINDOW_S: Final = 600
-"""The longest axis that is chosen by itself while a run is followed."""
+"""The longest axis that is taken by itself while a run is followed."""
 SPEEDS: Final = (1, 2, 5, 10, 20, 30, 60)
 
 
@@ -34,11 +34,12 @@ class Clock(msgspec.Struct, frozen=True, kw_only=True):
         return end_us if self.at_us is None else min(self.at_us, end_us)
 
     def window_us(self, end_us: int, live: bool) -> int:
-        """Length of the axis."""
+        """Length of the axis; one that is not chosen shows the whole run, or the newest part of one that goes on."""
         if self.window_s is not None:
             return self.window_s * SECOND
-        most = LIVE_WINDOW_S if live and self.at_us is None else WINDOWS_S[-1]
-        return next((w for w in WINDOWS_S if w * SECOND >= end_us or w >= most), WINDOWS_S[-1]) * SECOND
+        if live and self.at_us is None:
+            return next(w for w in WINDOWS_S if w * SECOND >= end_us or w >= LIVE_WINDOW_S) * SECOND
+        return max(-(-end_us // SECOND), WINDOWS_S[0]) * SECOND
 
     def settled(self, end_us: int, live: bool) -> Clock:
         """The same with an axis that holds the moment."""
@@ -87,7 +88,9 @@ class Clock(msgspec.Struct, frozen=True, kw_only=True):
     def longer(self, steps: int, end_us: int, live: bool) -> Clock:
         """So many windows longer, or shorter, around the moment."""
         now = self.window_us(end_us, live) // SECOND
-        place = min(max(WINDOWS_S.index(now) + steps, 0), len(WINDOWS_S) - 1)
-        window = WINDOWS_S[place]
+        other = [w for w in WINDOWS_S if (w > now if steps > 0 else w < now)]
+        if not other:
+            return self
+        window = other[min(steps, len(other)) - 1] if steps > 0 else other[max(steps, -len(other))]
         start = max(self.moment(end_us) - window * SECOND // 2, 0)
         return msgspec.structs.replace(self, window_s=window, from_us=start)

@@ -10,17 +10,20 @@ import queue
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
+
+import msgspec
 
 from infermaxx_tui.core.stories import SessionStory
 from infermaxx_tui.core.timeline import TimelineView
-from infermaxx_tui.core.verdict import Verdict, judge_run
+from infermaxx_tui.core.verdict import Verdict, judge_run, read_verdict
 from infermaxx_tui.index import Moment, RunLog, SeekTarget, describe_log
 from infermaxx_tui.rundir import RunError, RunFolder
 from infermaxx_tui.tui import asks
 from infermaxx_tui.tui.asks import Ask, Broken, Loading, Snapshot, Told
 from infermaxx_tui.tui.clock import SECOND, Clock
-from infermaxx_tui.verdicts import load_or_judge
+from infermaxx_tui.verdicts import write_verdict
 
 _IDLE_S: Final = 2.0
 """How often a log that nobody writes is looked at."""
@@ -222,13 +225,23 @@ class _Verdicts:
             self._own = None
         if at_end and not live:
             if self._own is None:
-                self._own = load_or_judge(self._run)
+                self._own = self._read_or_judge(moment)
             return self._own, True
         now = time.monotonic()
         if now >= self._next_s or not live:
             self._newest = judge_run(moment.state)
             self._next_s = now + max((time.monotonic() - now) * _JUDGE_SHARE, _JUDGE_S)
         return self._newest, False
+
+    def _read_or_judge(self, moment: Moment) -> Verdict:
+        """What the run wrote; for a runner that died what its log earns, kept from now on, without folding it anew."""
+        try:
+            return read_verdict(self._run.verdict.read_bytes())
+        except (OSError, msgspec.DecodeError):
+            verdict = judge_run(moment.state)
+            with suppress(OSError):
+                write_verdict(self._run, verdict)
+            return verdict
 
 
 class _Stories:

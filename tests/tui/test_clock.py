@@ -40,12 +40,20 @@ def test_the_axis_stands_still_while_the_moment_moves_inside_it() -> None:
 
 
 def test_an_axis_is_chosen_that_shows_the_whole_run_and_ten_minutes_of_a_live_one() -> None:
-    assert Clock().window_us(20 * SECOND, live=False) == 20 * SECOND
-    assert Clock().window_us(21 * SECOND, live=False) == 30 * SECOND
+    assert Clock().window_us(21 * SECOND + 1, live=False) == 22 * SECOND
+    assert Clock().window_us(0, live=False) == WINDOWS_S[0] * SECOND
+    assert Clock().window_us(21 * SECOND, live=True) == 30 * SECOND
     assert Clock().window_us(8 * HOUR, live=False) == 8 * HOUR
     assert Clock().window_us(8 * HOUR, live=True) == LIVE_WINDOW_S * SECOND
     assert Clock().to(0, 8 * HOUR).window_us(8 * HOUR, live=True) == 8 * HOUR
     assert Clock(window_s=60).window_us(8 * HOUR, live=False) == 60 * SECOND
+
+
+def test_from_the_whole_run_the_axis_goes_to_the_next_length_that_has_a_name() -> None:
+    clock = Clock()
+    assert clock.longer(-1, 8 * HOUR + 1, False).window_s == 28_800
+    assert clock.longer(1, 8 * HOUR + 1, False).window_s == 86_400
+    assert clock.longer(-2, 8 * HOUR + 1, False).window_s == 14_400
 
 
 def test_windows_and_speeds_end_at_their_ends() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from textual.app import ComposeResult
+from textual.containers import Vertical
 from textual.screen import ModalScreen
 
 from infermaxx_tui.core.glyphs import Glyphs
@@ -45,8 +46,9 @@ class HelpScreen(ModalScreen[None]):
         self._glyphs = glyphs
 
     def compose(self) -> ComposeResult:
-        """One list."""
-        yield Lines(self._glyphs, id="help", title="Keys", draw=self._rows)
+        """One list in a frame."""
+        with Vertical(id="dialog"):
+            yield Lines(self._glyphs, id="help", draw=self._rows)
 
     def _rows(self, width: int, height: int) -> tuple[Row, ...]:
         rows = [line for text in (self._about, *_LEGEND) for line in wrapped(text, width, self._glyphs)]

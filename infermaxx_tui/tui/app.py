@@ -232,8 +232,9 @@ class InfermaxxApp(App[None]):
         self.push_screen(self._run_screen(event.run))
 
     def on_infermaxx_app_failed(self, event: InfermaxxApp.Failed) -> None:
-        """One line."""
+        """One line; what a runner wrote over the screen before it let go of the terminal is painted over."""
         self._status("")
+        self.action_repaint()
         self._say(event.text)
 
     def on_stop_run(self, event: messages.StopRun) -> None:

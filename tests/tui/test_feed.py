@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -169,6 +170,21 @@ def test_what_is_no_log_is_one_line(root: Path) -> None:
     run.path.mkdir()
     with listening(run) as listener:
         told = listener.wait()
+        assert isinstance(told, Broken)
+        assert "\n" not in told.text
+
+
+def test_a_folder_that_goes_away_is_one_line_and_no_crash(make_run: MakeRun) -> None:
+    run = make_run(judged=False, keep=100)
+    lock = run.hold()
+    with listening(run) as listener:
+        listener.until(lambda seen: seen.live)
+        shutil.rmtree(run.path)
+        os.close(lock)
+        listener.feed.ask(asks.Start())
+        told = listener.wait()
+        while isinstance(told, Snapshot):
+            told = listener.wait()
         assert isinstance(told, Broken)
         assert "\n" not in told.text
 

@@ -62,6 +62,7 @@ def test_two_signals_end_at_once_without_a_verdict(place: Place, small: Path, se
         pid = RunFolder(folder).pid()
         assert pid is not None
         os.kill(pid, signal.SIGSTOP)  # so that the first signal cannot be obeyed before the second one comes
+        until(lambda: _stopped(pid))
         command.process.send_signal(signal.SIGINT)
         until(lambda: _pending(pid, signal.SIGINT))
         command.process.send_signal(signal.SIGTERM)
@@ -75,13 +76,23 @@ def test_two_signals_end_at_once_without_a_verdict(place: Place, small: Path, se
     assert place.inside("judge", str(folder)).code == ExitCode.INCONCLUSIVE
 
 
-def _pending(pid: int, number: signal.Signals) -> bool:
-    """Whether a stopped process has this signal waiting."""
+def _status(pid: int, field: str) -> str:
+    """The first word of a field of a process's status."""
     status = Path(f"/proc/{pid}/status")
     if not status.exists():
         pytest.skip("no /proc here to see pending signals in")
-    waiting = [line for line in status.read_text(encoding="ascii").splitlines() if line.startswith("ShdPnd:")]
-    return bool(int(waiting[0].split()[1], 16) >> (number - 1) & 1)
+    line = next(line for line in status.read_text(encoding="utf-8").splitlines() if line.startswith(f"{field}:"))
+    return line.split()[1]
+
+
+def _stopped(pid: int) -> bool:
+    """Whether a process stands still: until it does, a later signal may be taken before the stop."""
+    return _status(pid, "State") == "T"
+
+
+def _pending(pid: int, number: signal.Signals) -> bool:
+    """Whether a stopped process has this signal waiting."""
+    return bool(int(_status(pid, "ShdPnd"), 16) >> (number - 1) & 1)
 
 
 def test_a_signal_before_the_run_begins_leaves_nothing_behind(place: Place, small: Path) -> None:

@@ -215,7 +215,7 @@ def test_ascii_sends_nothing_else(going: RunFolder) -> None:
         tty.type(BACK)
         tty.shows("1 streams")
         tty.type("?")
-        tty.shows("Keys")
+        tty.shows("One run, live or over")
         tty.type("q")
         tty.shows("1 streams")
         tty.type("q")

@@ -15,6 +15,7 @@ from infermaxx_tui.core.evidence import Finding, Leak, Recall, Ref
 from infermaxx_tui.core.fold_availability import Availability
 from infermaxx_tui.core.fold_delivery import DELIVERY_KINDS, Deliveries, Tally
 from infermaxx_tui.core.fold_gauges import Gauges, distribution
+from infermaxx_tui.core.fold_gpu import Gpus
 from infermaxx_tui.core.fold_lines import Lines
 from infermaxx_tui.core.fold_replies import Replies
 from infermaxx_tui.core.fold_sessions import Sessions
@@ -41,6 +42,7 @@ class Fold:
         self._deliveries = Deliveries()
         self._availability = Availability()
         self._gauges = Gauges()
+        self._gpus = Gpus()
         self._meta: Meta | None = None
         self._segment = 0
         self._planned_recalls = 0
@@ -83,6 +85,8 @@ class Fold:
             e.CountsReconciled: self._reconciled,
             e.ServerLost: self._server_lost,
             e.EvidenceLost: self._lost_evidence,
+            e.GpuProbed: self._gpus.probed,
+            e.GpuRead: self._gpus.read,
         }
 
     def add(self, record: Record | Unknown) -> None:
@@ -260,6 +264,7 @@ class Fold:
             metrics_last=gauges.metrics_last,
             metrics_errors=gauges.metrics_errors,
             counts=gauges.counts,
+            gpus=self._gpus.summary(self._generated_tokens, self._prompt_tokens, self._cached_tokens, lines.elapsed_us),
             instrument=self._instrument(),
             stop_by=self._stop_by,
             ended=self._ended,

@@ -12,6 +12,7 @@ import msgspec
 
 from infermaxx_tui.core.events import Host, Outcome, RequestKind
 from infermaxx_tui.core.evidence import Findings, Leak, Loss, Recall, Ref
+from infermaxx_tui.core.gpu_summary import GpuSummary
 from infermaxx_tui.core.limits import Limits
 from infermaxx_tui.core.regime import Regime
 
@@ -214,6 +215,7 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     metrics_last: Metrics | None
     metrics_errors: int
     counts: Counts | None
+    gpus: GpuSummary
     instrument: Instrument
     stop_by: str | None
     ended: str | None

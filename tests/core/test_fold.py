@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from infermaxx_tui.core import events as e
 from infermaxx_tui.core.events import Record, Unknown, decode, encode
 from infermaxx_tui.core.fold import Fold
+from infermaxx_tui.core.gpu import GpuCard, GpuProbe, GpuReading
 from infermaxx_tui.core.histories import STEP_US, Ask, Reply, Shape, changed, fluent, history, honest, records, state_of
 from infermaxx_tui.core.state import RunState
 from infermaxx_tui.core.verdict import judge_run, verdict_bytes
@@ -57,6 +58,10 @@ def everything() -> list[e.AnyEvent]:
         e.EvidenceLost(detail="no space left"),
         e.StopAsked(by="sigint"),
         e.Noted(text="a remark"),
+        e.GpuProbed(probe=GpuProbe(source="nvml", cards=(GpuCard(gpu=0, server=True, limit_w=350.0),))),
+        e.GpuRead(
+            gpus=(GpuReading(gpu=0, power_w=340.0, limit_w=275.0, reasons=0x804),), window_ms=1000.0, fast_ms=0.2
+        ),
         e.RunEnded(reason="stopped", events=9),
     ]
     again = history(Shape(nonce="f" * 16), sick, stumbling)

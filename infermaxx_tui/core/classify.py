@@ -70,7 +70,7 @@ class _Text(msgspec.Struct, frozen=True):
 
     @property
     def visible(self) -> str:
-        return f"{self.shown}\n{self.tool}"
+        return f"{self.shown}\n{self.tool}" if self.tool else self.shown
 
     @property
     def weighed(self) -> str:
@@ -207,7 +207,7 @@ def _origin(hit: Hit, registry: Registry) -> str:
 
 def _echo(text: _Text, own: Mapping[str, str], question: str) -> _Early | None:
     for channel in (text.shown, text.tool):
-        why = find_echo(channel, question, own)
+        why = find_echo(channel, question, own) if channel else None
         if why is not None:
             return _Early("prompt_echo", note=why)
     return None
@@ -236,9 +236,11 @@ def _broken(reply: RequestEnded, max_model_len: int | None) -> _Early | None:
 
 def _withheld(reply: RequestEnded) -> bool:
     """Whether the reply had text that its record does not hold."""
-    texts = reply.content, reply.reasoning, reply.tool_args
-    counts = reply.content_chars, reply.reasoning_chars, reply.tool_chars
-    return any(text is None and chars > 0 for text, chars in zip(texts, counts, strict=True))
+    return (
+        (reply.content is None and reply.content_chars > 0)
+        or (reply.reasoning is None and reply.reasoning_chars > 0)
+        or (reply.tool_args is None and reply.tool_chars > 0)
+    )
 
 
 def _is_capped(of: RequestEnded, max_model_len: int | None) -> bool:
@@ -262,7 +264,7 @@ def _exact(asked: str, text: _Text, own: Mapping[str, str]) -> Classified | None
     others = [own[tag] for tag in visible if tag != asked]
     beside = f"names the tag of {', '.join(others)} too" if others else ""
     if asked in visible:
-        in_tool = "in tool arguments only" if not find_known(text.shown, (asked,)) else ""
+        in_tool = "in tool arguments only" if text.tool and not find_known(text.shown, (asked,)) else ""
         return Classified("recalled", asked, None, "; ".join(filter(None, (beside, in_tool))))
     if asked in thought:
         return Classified("reasoning_only", asked, None, f"the answer {beside}" if others else "")

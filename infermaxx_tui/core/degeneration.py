@@ -92,7 +92,7 @@ def find_reply(texts: Iterable[str | None], anomalies: Collection[str], ids: Seq
     """
     damaged = "bad_utf8" in anomalies or "lone_surrogate" in anomalies
     found = (find_text(text.replace("\ufffd", "") if damaged else text) for text in texts if text)
-    return find(ids) or next((rule for rule in found if rule is not None), None)
+    return (find(ids) if ids else None) or next((rule for rule in found if rule is not None), None)
 
 
 def _cycles(text: str, needle: int, reach: int) -> Iterator[_Cycle]:

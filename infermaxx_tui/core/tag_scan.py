@@ -99,8 +99,11 @@ def as_tag(symbols: str) -> str:
     return f"{symbols[:4]}-{symbols[4:]}"
 
 
+_BARE: Final = str.maketrans("", "", " _-")
+
+
 def _bare(text: str) -> str:
-    return re.sub(r"[ _-]", "", text)
+    return text.translate(_BARE)
 
 
 @lru_cache(maxsize=_RECENT)
@@ -110,7 +113,7 @@ def windows(text: str) -> tuple[str, ...]:
     Symbols may have up to three blanks, dashes or points between them, and any decoration. No letter or digit stands
     right before or after the run.
     """
-    return tuple(as_tag(_bare(match.group(1))) for match in _WINDOW.finditer(_reduced(text)))
+    return tuple([as_tag(_bare(symbols)) for symbols in _WINDOW.findall(_reduced(text))]) if text else ()
 
 
 def find_known(text: str, tags: Collection[str]) -> tuple[str, ...]:
@@ -118,8 +121,11 @@ def find_known(text: str, tags: Collection[str]) -> tuple[str, ...]:
 
     A set, a dict or a view of its keys is asked as it is; other collections are copied first.
     """
-    known = tags if isinstance(tags, (Set, Mapping)) else frozenset(tags)
-    return tuple(dict.fromkeys(tag for tag in windows(text) if tag in known))
+    seen = windows(text)
+    if not seen:
+        return ()
+    known = tags if type(tags) is dict or isinstance(tags, (Set, Mapping)) else frozenset(tags)
+    return tuple(dict.fromkeys([tag for tag in seen if tag in known]))
 
 
 def _codelike(symbols: str) -> bool:

@@ -10,10 +10,33 @@ from typing import Literal
 import msgspec
 import orjson
 
-from infermaxx_tui.core.gpu import GpuProbe, GpuReading
+from infermaxx_tui.core.event import Event as Event
+from infermaxx_tui.core.events_read import (
+    CancelSettled as CancelSettled,
+)
+from infermaxx_tui.core.events_read import (
+    CountsReconciled as CountsReconciled,
+)
+from infermaxx_tui.core.events_read import (
+    GateChecked as GateChecked,
+)
+from infermaxx_tui.core.events_read import (
+    GpuProbed as GpuProbed,
+)
+from infermaxx_tui.core.events_read import (
+    GpuRead as GpuRead,
+)
+from infermaxx_tui.core.events_read import (
+    InstrumentRead as InstrumentRead,
+)
+from infermaxx_tui.core.events_read import (
+    MetricsRead as MetricsRead,
+)
+from infermaxx_tui.core.events_read import (
+    StartupRead as StartupRead,
+)
 from infermaxx_tui.core.limits import Limits
 from infermaxx_tui.core.regime import Regime
-from infermaxx_tui.core.startup_log import StartupFacts
 
 SCHEMA = 1
 
@@ -58,10 +81,6 @@ class Host(msgspec.Struct, frozen=True):
     system: str
     python: str
     cpus: int
-
-
-class Event(msgspec.Struct, frozen=True, tag_field="e", tag=str.lower, kw_only=True):
-    """Base of all events."""
 
 
 class RunStarted(Event, frozen=True, kw_only=True):
@@ -243,93 +262,6 @@ class Beat(Event, frozen=True, kw_only=True):
     """Histogram of gaps between tokens over all streams: (bucket index of core.stats.LogHistogram, count)."""
 
 
-class InstrumentRead(Event, frozen=True, kw_only=True):
-    """How well the client itself could see during the last window."""
-
-    window_ms: float
-    loop_lag_p50_ms: float | None
-    loop_lag_p99_ms: float | None
-    loop_lag_max_ms: float | None
-    cpu_share: float | None
-    rss_mib: float | None
-    events_parsed: int
-    wall_step_ms: float = 0.0
-    """Change of wall clock minus monotonic clock since the last reading."""
-
-
-class MetricsRead(Event, frozen=True, kw_only=True):
-    """The server's own counters. Absent is None, never 0."""
-
-    running: float | None = None
-    waiting: float | None = None
-    kv_usage: float | None = None
-    preemptions: float | None = None
-    prefix_queries: float | None = None
-    prefix_hits: float | None = None
-    prompt_tokens: float | None = None
-    generation_tokens: float | None = None
-    finished: tuple[tuple[str, float], ...] = ()
-    """Requests that the server finished, by its reason; empty where it does not say. Clients' disconnects are not in."""
-    drafts: float | None = None
-    """Times that tokens were guessed ahead; None without a draft model."""
-    draft_tokens: float | None = None
-    accepted_tokens: float | None = None
-    corrupted: float | None = None
-    """Requests with numbers that are none in their logits; exported only with VLLM_COMPUTE_NANS_IN_LOGITS=1."""
-    rejected: float | None = None
-    """Requests refused because the queue was full."""
-    process_start_s: float | None = None
-    scrape_ms: float = 0.0
-    parse_ms: float = 0.0
-    """What filtering and parsing the page cost the loop."""
-    error: str | None = None
-
-
-class CancelSettled(Event, frozen=True, kw_only=True):
-    """After requests were cut: whether the server stopped working on them, by its count of running requests."""
-
-    cut: int
-    ours_open: int
-    """Requests of ours that were still wanted at that moment."""
-    running: float | None
-    """The server's count then; None if it was not to be had."""
-    waited_ms: float
-    fell: bool | None
-    """None: nobody can say."""
-
-
-class StartupRead(Event, frozen=True, kw_only=True):
-    """What the server's start-up log says, or why there is none to read."""
-
-    source: Literal["launched", "file", "none"]
-    facts: StartupFacts | None = None
-    reason: str | None = None
-
-
-class GateChecked(Event, frozen=True, kw_only=True):
-    """A condition of the run, looked at before or after it; the newest answer of a name stands."""
-
-    name: str
-    when: Literal["before", "after"]
-    outcome: Literal["pass", "fail", "unknown"]
-    required: bool
-    """Whether the scenario asks for it. What fails counts all the same."""
-    said: str
-    """What was seen, with its figures."""
-    advice: str | None = None
-
-
-class CountsReconciled(Event, frozen=True, kw_only=True):
-    """At the end, with nothing running: our token counts beside the server's own counters over the same time."""
-
-    generation_client: int | None
-    generation_server: int | None
-    prompt_client: int | None
-    prompt_server: int | None
-    reason: str | None = None
-    """Why a comparison could not be made."""
-
-
 class ServerLost(Event, frozen=True, kw_only=True):
     """Evidence that the server was not available after its first token."""
 
@@ -357,26 +289,6 @@ class Noted(Event, frozen=True, kw_only=True):
     """A remark for people."""
 
     text: str
-
-
-class GpuProbed(Event, frozen=True, kw_only=True):
-    """What a source of GPU sensors found at its start, or found changed since; the newest of a source stands."""
-
-    probe: GpuProbe
-
-
-class GpuRead(Event, frozen=True, kw_only=True, omit_defaults=True):
-    """One round of the GPU sensors."""
-
-    gpus: tuple[GpuReading, ...]
-    server: tuple[int, ...] = ()
-    """Numbers of the cards that the server is known to compute on."""
-    window_ms: float
-    """Monotonic time since the last round, measured where the sensors are read; 0 in the first."""
-    fast_ms: float
-    """What the readings of every round cost."""
-    slow_ms: float | None = None
-    """What the readings of every few rounds cost; None in a round without them."""
 
 
 class RunEnded(Event, frozen=True, kw_only=True):

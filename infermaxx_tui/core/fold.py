@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 
 from infermaxx_tui.core import events as e
-from infermaxx_tui.core.events import Outcome, Record, RequestKind, Unknown
+from infermaxx_tui.core.events import Outcome, Record, RequestKind, StartupRead, Unknown
 from infermaxx_tui.core.evidence import Finding, Leak, Recall, Ref
 from infermaxx_tui.core.fold_availability import Availability
 from infermaxx_tui.core.fold_delivery import DELIVERY_KINDS, Deliveries, Tally
@@ -18,6 +18,7 @@ from infermaxx_tui.core.fold_gauges import Gauges, distribution
 from infermaxx_tui.core.fold_gpu import Gpus
 from infermaxx_tui.core.fold_lines import Lines
 from infermaxx_tui.core.fold_replies import Replies
+from infermaxx_tui.core.fold_server import ServerSide
 from infermaxx_tui.core.fold_sessions import Sessions
 from infermaxx_tui.core.fold_streams import Streams
 from infermaxx_tui.core.regime import Regime
@@ -42,6 +43,9 @@ class Fold:
         self._deliveries = Deliveries()
         self._availability = Availability()
         self._gauges = Gauges()
+        self.server = ServerSide()
+        self._startup: StartupRead | None = None
+        self._gates: dict[str, e.GateChecked] = {}
         self._gpus = Gpus()
         self._meta: Meta | None = None
         self._segment = 0
@@ -62,7 +66,9 @@ class Fold:
         self._newest: Recall | None = None
         self._plain: dict[type[e.Event], Callable[..., None]] = {
             e.InstrumentRead: self._gauges.instrument,
-            e.MetricsRead: self._gauges.metrics,
+            e.CancelSettled: self.server.settled,
+            e.StartupRead: self._startup_read,
+            e.GateChecked: self._gate_checked,
             e.RegimeNoted: self._regime_noted,
             e.TagIssued: self._replies.issued,
             e.TagsKnown: self._replies.known,
@@ -78,6 +84,7 @@ class Fold:
         """Events of which it does not matter where or when they were logged."""
         self._placed: dict[type[e.Event], Callable[..., None]] = {
             e.RunStarted: self._run_started,
+            e.MetricsRead: self._metrics_read,
             e.RequestStarted: self._request_started,
             e.FirstToken: self._first_token,
             e.RequestEnded: self._request_ended,
@@ -127,6 +134,7 @@ class Fold:
             self._segment = self._replies.segment = event.segment
             self._lines.segment_began()
             self._streams.restarted()
+            self.server.segment_began()
             self._deliveries.segment_began()
             self._stop_by = self._ended = None
             self._duration_over = False
@@ -136,6 +144,16 @@ class Fold:
         self._replies.max_model_len = event.regime.max_model_len
         self._replies.replies_stay = event.regime.replies_mode != "recorded"
 
+    def _metrics_read(self, record: Record, event: e.MetricsRead) -> None:
+        self._gauges.metrics(event)
+        self.server.read(event, record.mono_us)
+
+    def _startup_read(self, event: StartupRead) -> None:
+        self._startup = event
+
+    def _gate_checked(self, event: e.GateChecked) -> None:
+        self._gates[event.name] = event
+
     def _tag_planted(self, event: e.TagPlanted) -> None:
         self._streams.planted(event.session)
         self._replies.planted(event)
@@ -143,6 +161,7 @@ class Fold:
 
     def _request_started(self, record: Record, event: e.RequestStarted) -> None:
         self._streams.started(event, record.mono_us)
+        self.server.sent(record.mono_us, len(self._streams.open))
         if event.kind == "turn":
             self._sessions.of(event.session).turn = event.turn
 
@@ -165,6 +184,7 @@ class Fold:
     def _request_ended(self, record: Record, event: e.RequestEnded) -> None:
         at: Ref = (record.part, record.seq)
         opened = self._streams.ended(event.req)
+        self.server.ended(event, record.mono_us, len(self._streams.open))
         key = (event.kind, event.outcome)
         self._outcomes[key] = self._outcomes.get(key, 0) + 1
         for name in event.anomalies:
@@ -269,6 +289,9 @@ class Fold:
             stop_by=self._stop_by,
             ended=self._ended,
             notes=tuple(self._notes),
+            server=self.server.seen(),
+            startup=self._startup,
+            gates=tuple(self._gates.values()),
         )
 
     def _outcomes_by_kind(self) -> dict[RequestKind, dict[Outcome, int]]:

@@ -10,11 +10,12 @@ from typing import Literal
 
 import msgspec
 
-from infermaxx_tui.core.events import Host, Outcome, RequestKind
+from infermaxx_tui.core.events import GateChecked, Host, Outcome, RequestKind, StartupRead
 from infermaxx_tui.core.evidence import Findings, Leak, Loss, Recall, Ref
 from infermaxx_tui.core.gpu_summary import GpuSummary
 from infermaxx_tui.core.limits import Limits
 from infermaxx_tui.core.regime import Regime
+from infermaxx_tui.core.server_seen import ServerSeen
 
 
 class Meta(msgspec.Struct, frozen=True, kw_only=True):
@@ -222,3 +223,9 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     """Why the run ended; None while it goes on, or if the runner died."""
     notes: tuple[str, ...]
     """The newest remarks for people."""
+    server: ServerSeen = ServerSeen()
+    """What the server's own counters said over the whole run."""
+    startup: StartupRead | None = None
+    """What the server's start-up log says; None if nobody looked for one."""
+    gates: tuple[GateChecked, ...] = ()
+    """Conditions of the run, the newest answer of each."""

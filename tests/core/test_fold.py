@@ -12,6 +12,8 @@ from infermaxx_tui.core.events import Record, Unknown, decode, encode
 from infermaxx_tui.core.fold import Fold
 from infermaxx_tui.core.gpu import GpuCard, GpuProbe, GpuReading
 from infermaxx_tui.core.histories import STEP_US, Ask, Reply, Shape, changed, fluent, history, honest, records, state_of
+from infermaxx_tui.core.startup_log import StartupFacts
+from infermaxx_tui.core.startup_traps import Trap
 from infermaxx_tui.core.state import RunState
 from infermaxx_tui.core.verdict import judge_run, verdict_bytes
 
@@ -58,6 +60,11 @@ def everything() -> list[e.AnyEvent]:
         e.EvidenceLost(detail="no space left"),
         e.StopAsked(by="sigint"),
         e.Noted(text="a remark"),
+        e.MetricsRead(running=2.0, waiting=1.0, generation_tokens=5.0, finished=(("length", 1.0), ("stop", 2.0))),
+        e.MetricsRead(running=2.0, waiting=0.0, generation_tokens=9.0, finished=(("length", 1.0), ("stop", 4.0))),
+        e.CancelSettled(cut=2, ours_open=0, running=1.0, waited_ms=20_000.0, fell=False),
+        e.StartupRead(source="file", facts=StartupFacts(version="0.32.0", traps=(Trap("a", "b", "c"),))),
+        e.GateChecked(name="slots", when="before", outcome="pass", required=False, said="8 slots for 4 sessions"),
         e.GpuProbed(probe=GpuProbe(source="nvml", cards=(GpuCard(gpu=0, server=True, limit_w=350.0),))),
         e.GpuRead(
             gpus=(GpuReading(gpu=0, power_w=340.0, limit_w=275.0, reasons=0x804),), window_ms=1000.0, fast_ms=0.2

@@ -1,0 +1,203 @@
+"""The server's counters beside what this run sent: other users of the server, and work that goes on after a cut.
+
+The server counts what everybody sends, so what it counts beyond ours is somebody else's. A reading is one moment, and
+a request of ours may end on one side before the other, so a run is called tainted only by what cannot be ours: more
+requests finished than we sent, or more running, several readings in a row, than we had open for half a minute.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from infermaxx_tui.core.events import CancelSettled, MetricsRead, RequestEnded
+from infermaxx_tui.core.server_seen import ServerSeen
+
+RECENT_US = 30_000_000
+"""Requests that we had open within this time may still be running there."""
+IN_A_ROW = 3
+"""Readings with more running than ours after which it is no accident of the moment."""
+SETTLE_US = 20_000_000
+"""After a cut the server's count of running requests must have fallen by then."""
+_CUT = ("cancelled", "stalled", "timeout")
+_GROWING = (
+    "preemptions",
+    "prefix_queries",
+    "prefix_hits",
+    "prompt_tokens",
+    "generation_tokens",
+    "drafts",
+    "draft_tokens",
+    "accepted_tokens",
+    "corrupted",
+    "rejected",
+)
+
+
+class ServerSide:
+    """The counters of the whole run, and what they say of others; of constant size."""
+
+    def __init__(self) -> None:
+        self._readings = 0
+        self._waited = 0
+        self._waiting_known = 0
+        self._peaks: dict[str, float] = {}
+        self._grown: dict[str, float] = {}
+        self._finished: dict[str, float] = {}
+        self._last: MetricsRead | None = None
+        self._restarts = 0
+        self._sent = 0
+        self._sent_before = 0
+        """Requests sent before the first reading, or before a restart: what they do is not in the counters."""
+        self._sent_at_last = 0
+        self._finished_here = 0.0
+        """Finished since the first reading or the newest restart."""
+        self._recent: deque[tuple[int, int]] = deque()
+        self._open = 0
+        self._over = 0
+        self._foreign_requests = 0
+        self._foreign_running = 0
+        self._cut = 0
+        self._cut_us = 0
+        self._last_us = 0
+        self._counts = {"cut": 0, "stuck": 0, "unknown": 0}
+
+    def segment_began(self) -> None:
+        """Another clock: what was open then is gone."""
+        self._recent.clear()
+        self._over = self._cut = 0
+
+    def sent(self, us: int, now_open: int) -> None:
+        """A request of ours went out."""
+        self._sent += 1
+        self._opened(us, now_open)
+
+    def ended(self, event: RequestEnded, us: int, now_open: int) -> None:
+        """A request of ours is over on our side."""
+        self._opened(us, now_open + 1)
+        self._open = now_open
+        if event.outcome in _CUT:
+            self._cut += 1
+            self._cut_us = us
+
+    def _opened(self, us: int, count: int) -> None:
+        self._open = count
+        while self._recent and self._recent[-1][1] <= count:
+            self._recent.pop()
+        self._recent.append((us, count))
+
+    def read(self, event: MetricsRead, us: int) -> None:
+        """One reading; one that failed says nothing."""
+        if event.error is not None:
+            return
+        self._readings += 1
+        self._last_us = us
+        self._keep_peaks(event)
+        self._grow(event)
+        self._last = event
+        self._sent_at_last = self._sent
+        self._look_for_others(event, us)
+
+    def _keep_peaks(self, event: MetricsRead) -> None:
+        for name in ("running", "waiting", "kv_usage", "scrape_ms", "parse_ms"):
+            value = getattr(event, name)
+            if value is not None and value > self._peaks.get(name, -1.0):
+                self._peaks[name] = value
+        if event.waiting is not None:
+            self._waiting_known += 1
+            self._waited += event.waiting > 0
+
+    def _grow(self, event: MetricsRead) -> None:
+        """Adds what each counter grew by; after a restart they begin at 0 again."""
+        last = self._last
+        restarted = last is not None and _restarted(last, event)
+        if restarted:
+            self._restarts += 1
+            self._finished_here = 0.0
+            self._sent_before = max(self._sent_at_last - self._open, 0)
+        elif last is None:
+            self._sent_before = max(self._sent - self._open, 0)
+        for name in _GROWING:
+            value = getattr(event, name)
+            before = None if last is None or restarted else getattr(last, name)
+            if value is not None:
+                grown = 0.0 if last is None else value - (before or 0.0)
+                self._grown[name] = self._grown.get(name, 0.0) + max(grown, 0.0)
+        known = {} if last is None or restarted else dict(last.finished)
+        for reason, count in event.finished:
+            grown = 0.0 if last is None else max(count - known.get(reason, 0.0), 0.0)
+            self._finished[reason] = self._finished.get(reason, 0.0) + grown
+            self._finished_here += grown
+
+    def _look_for_others(self, event: MetricsRead, us: int) -> None:
+        beyond = round(self._finished_here) - (self._sent - self._sent_before)
+        self._foreign_requests = max(self._foreign_requests, beyond)
+        while self._recent and us - self._recent[0][0] > RECENT_US:
+            self._recent.popleft()
+        ours = max(self._open, self._recent[0][1] if self._recent else 0)
+        over = 0 if event.running is None else round(event.running) - ours
+        self._over = self._over + 1 if over > 0 else 0
+        if self._over >= IN_A_ROW:
+            self._foreign_running = max(self._foreign_running, over)
+
+    def unsettled(self, us: int) -> CancelSettled | None:
+        """What came of the requests that were cut, once that can be said; asked after each reading."""
+        if not self._cut:
+            return None
+        waited_us = us - self._cut_us
+        running = None if self._last is None or self._last_us <= self._cut_us else self._last.running
+        fell = running is not None and running <= self._open
+        if not fell and waited_us < SETTLE_US:
+            return None
+        return CancelSettled(
+            cut=self._cut,
+            ours_open=self._open,
+            running=running,
+            waited_ms=waited_us / 1000,
+            fell=None if running is None else fell,
+        )
+
+    def settled(self, event: CancelSettled) -> None:
+        """The log says what came of the requests that were cut."""
+        self._cut = 0
+        self._counts["cut"] += event.cut
+        if event.fell is None:
+            self._counts["unknown"] += event.cut
+        elif not event.fell and event.running is not None:
+            self._counts["stuck"] += min(event.cut, round(event.running) - event.ours_open)
+
+    def seen(self) -> ServerSeen:
+        """Everything so far."""
+        grown = {name: round(value) for name, value in self._grown.items()}
+        drafts, drafted, accepted = (grown.get(name) for name in ("drafts", "draft_tokens", "accepted_tokens"))
+        generated = grown.get("generation_tokens")
+        covered = None
+        if drafts is not None and accepted is not None and generated:
+            covered = min((drafts + accepted) / generated, 1.0)
+        return ServerSeen(
+            readings=self._readings,
+            running_peak=self._peaks.get("running"),
+            waiting_peak=self._peaks.get("waiting"),
+            waiting_share=self._waited / self._waiting_known if self._waiting_known else None,
+            kv_usage_peak=self._peaks.get("kv_usage"),
+            **grown,
+            finished={reason: round(count) for reason, count in sorted(self._finished.items())},
+            acceptance=accepted / drafted if accepted is not None and drafted else None,
+            mean_length=1 + accepted / drafts if accepted is not None and drafts else None,
+            draft_coverage=covered,
+            restarts=self._restarts,
+            scrape_ms_max=self._peaks.get("scrape_ms"),
+            parse_ms_max=self._peaks.get("parse_ms"),
+            foreign_requests=self._foreign_requests,
+            foreign_running=self._foreign_running,
+            cut=self._counts["cut"],
+            cut_stuck=self._counts["stuck"],
+            cut_unknown=self._counts["unknown"],
+        )
+
+
+def _restarted(last: MetricsRead, event: MetricsRead) -> bool:
+    """Another process start, or a counter that fell."""
+    if last.process_start_s is not None and event.process_start_s is not None:
+        return last.process_start_s != event.process_start_s
+    before, after = last.generation_tokens, event.generation_tokens
+    return before is not None and after is not None and after < before

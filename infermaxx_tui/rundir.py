@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import stat
 import tempfile
 import time
 from contextlib import suppress
@@ -118,6 +119,13 @@ class RunFolder:
         text = self.lock.read_bytes().strip()
         return int(text) if text.isdigit() else None
 
+    def is_read(self) -> bool:
+        """Whether somebody has opened the verdict; False too where that cannot be seen."""
+        try:
+            return self.read_mark.exists()
+        except OSError:
+            return False
+
     def mark_read(self) -> None:
         """Remembers that somebody has seen the verdict; without the right to write there it stays unread."""
         with suppress(OSError):
@@ -166,8 +174,11 @@ def find(root: Path, run: str) -> RunFolder:
 
 
 def _has_log(folder: Path) -> bool:
+    """Whether there is a log. Raises RunError if that cannot be seen for want of rights."""
     try:
-        return (folder / "events.jsonl").is_file()
+        return stat.S_ISREG(os.stat(folder / "events.jsonl").st_mode)
+    except PermissionError as error:
+        raise RunError(f"{folder}: cannot be read ({error.strerror}); its owner can, or name another run") from None
     except (OSError, ValueError):
         return False
 

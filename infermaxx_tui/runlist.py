@@ -17,6 +17,10 @@ RunPhase = Literal["starting", "running", "ended", "died", "empty", "no rights"]
 """`died`: the log has no last line and no runner is alive. `empty`: no run ever began in the folder."""
 
 
+_MINUTES = 16
+"""Characters of `YYYY-mm-dd HH:MM`: the run's name, which holds the scenario too, has the seconds."""
+
+
 class RunRow(msgspec.Struct, frozen=True):
     """One run in the list."""
 
@@ -48,7 +52,7 @@ def _row(run: RunFolder) -> RunRow:
         first = next(iter(read_log(run.path)), None)
         started = first.event if isinstance(first, Record) else None
         name = started.scenario if isinstance(started, RunStarted) else name
-        return RunRow(run.id, when, name, _phase(run, first is not None), _verdict(run), run.read_mark.exists())
+        return RunRow(run.id, when, name, _phase(run, first is not None), _verdict(run), run.is_read())
     except OSError:
         return RunRow(run.id, when, name, "no rights", None, False)
 
@@ -80,10 +84,10 @@ def runs_lines(rows: Sequence[RunRow]) -> tuple[str, ...]:
     """A line for each run; an unread verdict is marked with a star."""
     if not rows:
         return ("no runs yet; start one with `infermaxx demo`",)
-    head = f"  {'when':19}  {'scenario':20}  {'state':9}  {'verdict':12}  run"
+    head = f"  {'when':16}  {'state':9}  {'verdict':12}  run (with its scenario)"
     return (head, *(_line(row) for row in rows))
 
 
 def _line(row: RunRow) -> str:
     mark = "*" if row.verdict is not None and not row.read else " "
-    return harmless(f"{mark} {row.when:19}  {row.scenario:20}  {row.state:9}  {row.verdict or '-':12}  {row.run}")
+    return harmless(f"{mark} {row.when[:_MINUTES]}  {row.state:9}  {row.verdict or '-':12}  {row.run}")

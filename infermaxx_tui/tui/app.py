@@ -97,6 +97,15 @@ class InfermaxxApp(App[None]):
         if self._pair is not None:
             self._judge(self._pair)
 
+    @property
+    def fault(self) -> Exception | None:
+        """What ended the application although it should not have; None as long as nothing did."""
+        return self._exception
+
+    def _fatal_error(self) -> None:
+        """Gives the terminal back without a traceback: the boundary of the program says what it was, on one line."""
+        self._close_messages_no_wait()
+
     def leave_soon(self) -> None:
         """Leaves; to be called in a signal handler or in another thread."""
         if self._events is not None and not self._events.is_closed():

@@ -26,7 +26,7 @@ class Runs:
             row = fresh.get(run.id) or self._over[run.id]
             if row.state == "ended" and row.verdict is not None:
                 self._over[run.id] = row
-            read = row.read or run.read_mark.exists()
+            read = row.read or run.is_read()
             lines.append(RunLine(row.run, row.when, row.scenario, row.state, row.verdict, read))
         return tuple(lines)
 

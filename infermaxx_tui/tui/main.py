@@ -43,7 +43,10 @@ class Left(msgspec.Struct, frozen=True):
 
 
 def run_tui(args: TuiArgs) -> Left:
-    """Shows the TUI until it is left. The caller has made sure that there is a terminal. Leaving is no failure: 0."""
+    """Shows the TUI until it is left. The caller has made sure that there is a terminal. Leaving is no failure: 0.
+
+    Raises what ended it, if something went wrong inside: the terminal has been given back by then.
+    """
     from infermaxx_tui.tui.app import InfermaxxApp
     from infermaxx_tui.tui.shared import Shared
     from infermaxx_tui.tui.terminal import Watch, capability
@@ -66,6 +69,8 @@ def run_tui(args: TuiArgs) -> Left:
     watch.start(app.leave_soon)
     app.run(mouse=can.mouse)
     watch.stop()
+    if app.fault is not None:
+        raise app.fault
     code = ExitCode.INTERNAL if app.return_code else ExitCode.PASS
     return Left(int(code), leaving_lines(app.last_run, shared.root, shared.run_flag()))
 

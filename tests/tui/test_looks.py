@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
@@ -163,15 +162,3 @@ async def test_the_help_names_every_key_of_the_screen_where_it_was_moved_to(make
         assert "leave; a run that is going on goes on" in seen
         await pilot.press("question_mark")
         await until(pilot, lambda: isinstance(app.screen, RunScreen))
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-async def test_a_run_without_rights_is_one_line(make_run: MakeRun, root: Path) -> None:
-    run = make_run()
-    run.path.chmod(0)
-    try:
-        app = make_app(root, run)
-        async with app.run_test(size=(140, 24), notifications=True) as pilot:
-            await shows(pilot, "rights")
-    finally:
-        run.path.chmod(0o700)

@@ -31,6 +31,7 @@ from ptytools import (
 )
 from tuitools import MakeRun, recorded
 
+from infermaxx_tui.exitcodes import ExitCode
 from infermaxx_tui.rundir import RunFolder, list_runs
 from infermaxx_tui.verdicts import exit_code, load_or_judge
 
@@ -221,6 +222,30 @@ def test_ascii_sends_nothing_else(going: RunFolder) -> None:
         tty.type("q")
         assert tty.end() == 0
         assert tty.seen.isascii(), sorted({char for char in tty.seen.decode() if not char.isascii()})
+
+
+BROKEN = """
+import sys
+from infermaxx_tui.cli import main
+from infermaxx_tui.tui.screens.home import HomeScreen
+def broken(self, *_):
+    raise LookupError("a screen of ours is wrong")
+HomeScreen.on_mount = broken
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("debug", [False, True])
+def test_a_fault_of_the_tui_gives_the_terminal_back_and_is_one_line(tmp_path: Path, debug: bool) -> None:
+    words = [PROGRAM[0], "-c", BROKEN, *(["--debug"] if debug else [])]
+    with terminal(words, environment(tmp_path), tmp_path) as tty:
+        assert tty.end() == ExitCode.INTERNAL
+        after = tty.seen[tty.seen.rindex(LEAVE_SCREEN) + len(LEAVE_SCREEN) :].decode()
+    assert ("Traceback" in after) is debug
+    said = [line for line in after.splitlines() if "infermaxx: " in line]
+    hint = "" if debug else "; --debug shows where"
+    assert said[0].endswith(f"infermaxx: internal error: LookupError: a screen of ours is wrong{hint}")
+    assert len(said) == 1
 
 
 def test_q_says_how_to_come_back_and_the_run_goes_on(going: RunFolder) -> None:

@@ -7,5 +7,5 @@ mypy=${1:-.venv/bin/mypy}
 for folder in tests/cli tests/core tests/importers tests/real tests/runner tests/sim tests/tokenise tests/tools tests/tui; do
   "$mypy" "$folder"
 done
-MYPYPATH=tests/tools "$mypy" --explicit-package-bases tests/bench
+MYPYPATH=tests/tools:tests/tui "$mypy" --explicit-package-bases tests/bench
 "$mypy" tests/*.py

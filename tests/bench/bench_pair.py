@@ -3,7 +3,7 @@
 python -m tests.bench.bench_pair [--rounds 15] [--pairs 3] [--stalled-rounds 35]
 
 The runs go on the embedded server and take turns (off, on, off, on, …), so that what the machine does meanwhile falls
-on both. The noise is how far the runs without a TUI lie apart from one another; a difference below it is no movement. In
+on both. The noise is how far the runs without a TUI lie apart from one another; a difference below it is none. In
 the stalled run the terminal's other side is never read (what ctrl-S does), for about two seconds a round.
 """
 

@@ -10,33 +10,32 @@ from typing import Literal
 import msgspec
 import orjson
 
-from infermaxx_tui.core.event import Event as Event
+from infermaxx_tui.core.event import Event
 from infermaxx_tui.core.events_read import (
-    CancelSettled as CancelSettled,
-)
-from infermaxx_tui.core.events_read import (
-    CountsReconciled as CountsReconciled,
-)
-from infermaxx_tui.core.events_read import (
-    GateChecked as GateChecked,
-)
-from infermaxx_tui.core.events_read import (
-    GpuProbed as GpuProbed,
-)
-from infermaxx_tui.core.events_read import (
-    GpuRead as GpuRead,
-)
-from infermaxx_tui.core.events_read import (
-    InstrumentRead as InstrumentRead,
-)
-from infermaxx_tui.core.events_read import (
-    MetricsRead as MetricsRead,
-)
-from infermaxx_tui.core.events_read import (
-    StartupRead as StartupRead,
+    CancelSettled,
+    CountsReconciled,
+    GateChecked,
+    GpuProbed,
+    GpuRead,
+    InstrumentRead,
+    MetricsRead,
+    StartupRead,
 )
 from infermaxx_tui.core.limits import Limits
 from infermaxx_tui.core.regime import Regime
+
+__all__ = (
+    "CancelSettled",
+    "CountsReconciled",
+    "Event",
+    "GateChecked",
+    "GpuProbed",
+    "GpuRead",
+    "InstrumentRead",
+    "MetricsRead",
+    "StartupRead",
+)
+"""Names that are defined beside this module and belong to it."""
 
 SCHEMA = 1
 

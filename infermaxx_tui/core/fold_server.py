@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections import deque
 
+import msgspec
+
 from infermaxx_tui.core.events import CancelSettled, MetricsRead, RequestEnded
 from infermaxx_tui.core.server_seen import ServerSeen
 
@@ -33,33 +35,32 @@ _GROWING = (
 )
 
 
-class ServerSide:
+class ServerSide(msgspec.Struct):
     """The counters of the whole run, and what they say of others; of constant size."""
 
-    def __init__(self) -> None:
-        self._readings = 0
-        self._waited = 0
-        self._waiting_known = 0
-        self._peaks: dict[str, float] = {}
-        self._grown: dict[str, float] = {}
-        self._finished: dict[str, float] = {}
-        self._last: MetricsRead | None = None
-        self._restarts = 0
-        self._sent = 0
-        self._sent_before = 0
-        """Requests sent before the first reading, or before a restart: what they do is not in the counters."""
-        self._sent_at_last = 0
-        self._finished_here = 0.0
-        """Finished since the first reading or the newest restart."""
-        self._recent: deque[tuple[int, int]] = deque()
-        self._open = 0
-        self._over = 0
-        self._foreign_requests = 0
-        self._foreign_running = 0
-        self._cut = 0
-        self._cut_us = 0
-        self._last_us = 0
-        self._counts = {"cut": 0, "stuck": 0, "unknown": 0}
+    _readings: int = 0
+    _waited: int = 0
+    _waiting_known: int = 0
+    _peaks: dict[str, float] = {}
+    _grown: dict[str, float] = {}
+    _finished: dict[str, float] = {}
+    _last: MetricsRead | None = None
+    _restarts: int = 0
+    _sent: int = 0
+    _sent_before: int = 0
+    """Requests sent before the first reading, or before a restart: what they do is not in the counters."""
+    _sent_at_last: int = 0
+    _finished_here: float = 0.0
+    """Finished since the first reading or the newest restart."""
+    _recent: deque[tuple[int, int]] = msgspec.field(default_factory=deque)
+    _open: int = 0
+    _over: int = 0
+    _foreign_requests: int = 0
+    _foreign_running: int = 0
+    _cut: int = 0
+    _cut_us: int = 0
+    _last_us: int = 0
+    _counts: dict[str, int] = msgspec.field(default_factory=lambda: {"cut": 0, "stuck": 0, "unknown": 0})
 
     def segment_began(self) -> None:
         """Another clock: what was open then is gone."""

@@ -91,7 +91,7 @@ def parse_startup(text: str) -> StartupFacts:
             for key, value in read(match).items():
                 found.setdefault(key, value)
             stage = stage_name or stage
-        ready = ready or "Application startup complete." in message
+        ready = "Application startup complete." in message
     facts = msgspec.convert(found, StartupFacts)
     return msgspec.structs.replace(
         facts,

@@ -8,7 +8,7 @@ import anyio
 
 from infermaxx_tui.core.events import CountsReconciled, MetricsRead
 from infermaxx_tui.runner.context import RunContext
-from infermaxx_tui.runner.sampling import scrape
+from infermaxx_tui.runner.sampling import look_after_cut, scrape
 from infermaxx_tui.runner.stream import Streams
 
 _IDLE_TRIES = 25
@@ -23,6 +23,7 @@ async def reconcile(run: RunContext, streams: Streams, baseline: MetricsRead) ->
     with anyio.move_on_after(_STOPPED_S if run.stopper.hard else math.inf):
         reading = await _when_idle(run)
     run.recorder.emit(reading)
+    look_after_cut(run)
     totals = streams.totals
     run.recorder.emit(
         CountsReconciled(

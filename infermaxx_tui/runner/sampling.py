@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 import anyio
 import httpx
+import msgspec
 import psutil
 
-from infermaxx_tui.core.events import InstrumentRead, MetricsRead, ServerLost
-from infermaxx_tui.core.readings import parse_metrics
+from infermaxx_tui.core.events import InstrumentRead, MetricsRead, Noted, ServerLost
+from infermaxx_tui.core.readings import parse_metrics, refusal
 from infermaxx_tui.core.stats import quantile
 from infermaxx_tui.core.wire_odd import one_line
 from infermaxx_tui.runner.client import TRANSPORT_ERRORS
@@ -94,27 +95,62 @@ async def scrape(run: RunContext) -> MetricsRead:
     """The server's counters now; nothing is asked any more once the log is lost."""
     if run.recorder.lost is not None:
         return MetricsRead(error="not read: the log is lost, and nothing is sent after that")
-    started_us = run.recorder.clock.mono_us()
+    clock = run.recorder.clock
+    started_us = clock.mono_us()
     try:
-        answer = await run.client.get("/metrics", timeout=_SCRAPE_TIMEOUT_S)
+        page = await _page(run.client)
     except TRANSPORT_ERRORS as error:
         return MetricsRead(error=one_line(f"{type(error).__name__}: {error}")[:200])
-    if answer.status_code != 200:
-        return MetricsRead(error=f"/metrics answers {answer.status_code}")
-    return parse_metrics(answer.content, (run.recorder.clock.mono_us() - started_us) / 1000)
+    if isinstance(page, str):
+        return MetricsRead(error=page)
+    came_us = clock.mono_us()
+    reading = parse_metrics(page, (came_us - started_us) / 1000)
+    return msgspec.structs.replace(reading, parse_ms=(clock.mono_us() - came_us) / 1000)
+
+
+async def _page(client: httpx.AsyncClient) -> bytes | str:
+    """The page of metrics, or why it was not read; never more of it than a page may have."""
+    async with client.stream("GET", "/metrics", timeout=_SCRAPE_TIMEOUT_S) as answer:
+        if answer.status_code != 200:
+            return f"/metrics answers {answer.status_code}"
+        parts, size, kind = [], 0, answer.headers.get("content-type")
+        async for part in answer.aiter_bytes():
+            parts.append(part)
+            size += len(part)
+            if (reason := refusal(kind, parts[0], size)) is not None:
+                return reason
+    return b"".join(parts)
 
 
 async def watch_metrics(run: RunContext) -> None:
-    """The server's counters once a second; a new process start is a restart."""
+    """The server's counters once a second; a new process start is a restart.
+
+    After requests were cut it is looked at, reading by reading, whether the server lets go of them.
+    """
     start_s: float | None = None
     while run.recorder.lost is None:
         reading = await scrape(run)
         run.recorder.emit(reading)
+        look_after_cut(run)
         if start_s is not None and reading.process_start_s is not None and reading.process_start_s != start_s:
             detail = f"process start moved from {start_s:.3f} to {reading.process_start_s:.3f}"
             run.recorder.emit(ServerLost(how="restarted", session=None, req=None, detail=detail, reachable=True))
         start_s = reading.process_start_s if reading.process_start_s is not None else start_s
         await anyio.sleep(_METRICS_S)
+
+
+def look_after_cut(run: RunContext) -> None:
+    """Logs whether the server stopped working on requests that were cut, as soon as that can be said."""
+    settled = run.recorder.fold.server.unsettled(run.recorder.clock.mono_us())
+    if settled is None:
+        return
+    run.recorder.emit(settled)
+    if settled.fell is False:
+        text = (
+            f"{settled.waited_ms / 1000:.0f} s after {settled.cut} requests were cut the server still runs"
+            f" {settled.running:g}, and {settled.ours_open} of ours are wanted: it goes on with what nobody reads"
+        )
+        run.recorder.emit(Noted(text=text))
 
 
 class InstrumentWatch:

@@ -12,7 +12,7 @@ _COUNTED_ALIKE = ("ok", "shed", "too_long", "rejected", "refused_connection")
 
 def judge(state: RunState, limits: Limits) -> Check:
     """Cannot say when evidence was lost, lines are damaged, tokens were not read, or the counts disagree."""
-    faults = [*_log_faults(state), *_reading_faults(state), *_count_faults(state)]
+    faults = [*_log_faults(state), *_reading_faults(state), *_foreign_faults(state), *_count_faults(state)]
     seen = state.instrument
     return Check(
         name="instrument",
@@ -57,6 +57,17 @@ def _reading_faults(state: RunState) -> list[str]:
     if state.leak_counts["decoy"]:
         faults.append("a decoy that was never sent came back: this program leaked its own key")
     return faults
+
+
+def _foreign_faults(state: RunState) -> list[str]:
+    """Others on the same server: what they do to it and to the times of ours cannot be told from a fault of it."""
+    foreign = state.server.foreign
+    if foreign is None:
+        return []
+    return [
+        f"others used the server, for {foreign}: neither load nor times are this run's own;"
+        " run again on a server that nobody else uses"
+    ]
 
 
 def _count_faults(state: RunState) -> list[str]:

@@ -54,6 +54,8 @@ def _blind(state: RunState, limits: Limits) -> list[str]:
             f"{seen.streams_buffered} of {plural(seen.streams_timed, 'reply', 'replies')} came in one clump:"
             " something between server and client buffers"
         )
+    if state.server.foreign is not None:
+        reasons.append(f"others used the server: {state.server.foreign}")
     if abs(seen.wall_step_ms) > WALL_STEP_MS:
         reasons.append(f"the wall clock stepped by {seen.wall_step_ms:.4g} ms")
     return reasons

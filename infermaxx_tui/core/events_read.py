@@ -114,7 +114,7 @@ class GpuRead(Event, frozen=True, kw_only=True, omit_defaults=True):
     """Numbers of the cards that the server is known to compute on."""
     window_ms: float
     """Monotonic time since the last round, measured where the sensors are read; 0 in the first."""
-    fast_ms: float
-    """What the readings of every round cost."""
+    fast_ms: float | None = None
+    """What the round cost, if it was one without the costly readings."""
     slow_ms: float | None = None
-    """What the readings of every few rounds cost; None in a round without them."""
+    """What the round cost, if it was one with the costly readings, which come every few rounds."""

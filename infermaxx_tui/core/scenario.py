@@ -36,6 +36,14 @@ class Server(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     sim: tuple[str, ...] = ()
     env: dict[str, str] = msgspec.field(default_factory=dict)
     """Environment of a launched server."""
+    log: str | None = None
+    """The start-up log of a server that this run does not start, relative to the scenario file."""
+    check_args: bool = True
+    """Whether a launched vLLM's own parser is asked about its arguments first, which takes as long as importing it."""
+    idle_s: float = 120.0
+    """A start that neither writes nor works for so long is given up."""
+    quiet_s: float = 900.0
+    """A start that works is given up when it has written nothing for so long."""
     model: str = "auto"
 
 
@@ -102,6 +110,23 @@ class Stop(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """E.g. `90s`, `30m`, `2h`; this or the rounds, whichever comes first."""
 
 
+class Sensors(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where GPU readings come from; the cards of this machine if nothing is said."""
+
+    gpu: bool = True
+    """`false` reads no GPU sensor at all."""
+    metrics_url: str | None = None
+    """dcgm-exporter or nvidia_gpu_exporter, with the path: `http://host:9400/metrics`."""
+    ssh: str | None = None
+    """A host on which nvidia-smi is read over ssh, without a password."""
+    command: str | None = None
+    """A command that prints `key=value` readings, once or again and again."""
+    server_gpus: tuple[str, ...] = ()
+    """The cards that the server computes on, by UUID or number, where that cannot be found out."""
+    interval_s: float = 1.0
+    """Seconds between two rounds of readings."""
+
+
 class Scenario(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A whole scenario file."""
 
@@ -114,6 +139,7 @@ class Scenario(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     canaries: Canaries = Canaries()
     stop: Stop = Stop()
     limits: Limits = Limits()
+    sensors: Sensors = Sensors()
 
     @property
     def plant_fractions(self) -> tuple[float, ...]:

@@ -21,6 +21,9 @@ _MAX_SEED = 2**63 - 1
 _MAX_TOKENS = 100_000_000
 """Beyond any context window; keeps sums inside what a server's JSON takes."""
 _MAX_SECONDS = 7 * 86400.0
+_LEAST_INTERVAL_S = 0.5
+"""Drivers refresh their readings about ten times a second, and asking costs them a lock."""
+_MOST_INTERVAL_S = 60.0
 MAX_LABELS = len(FIRST) * len(SECOND)
 """Lot tags, sentinels and absent labels that one run can name."""
 
@@ -35,6 +38,7 @@ def complaints(s: Scenario) -> Iterator[Complaint]:
     yield from _counts(s)
     yield from _seconds(s)
     yield from _canaries(s)
+    yield from _sensors(s)
     yield from limit_complaints(s.limits, "limits.")
 
 
@@ -42,6 +46,8 @@ def _server(s: Scenario) -> Iterator[Complaint]:
     given = [key for key, value in (("url", s.server.url), ("launch", s.server.launch), ("sim", s.server.sim)) if value]
     if len(given) > 1:
         yield f"server.{given[1]}", f"server.{given[0]} is given too; keep one of url, launch and sim"
+    if s.server.log is not None and s.server.url is None:
+        yield "server.log", "belongs to server.url: a server that the run starts has a log of its own in the run folder"
     if not s.transcripts.paths:
         yield "transcripts.paths", "names no transcript"
 
@@ -68,6 +74,8 @@ def _counts(s: Scenario) -> Iterator[Complaint]:
 def _seconds(s: Scenario) -> Iterator[Complaint]:
     think = s.sessions.think_time
     for key, seconds in (
+        ("server.idle_s", s.server.idle_s),
+        ("server.quiet_s", s.server.quiet_s),
         ("sessions.think_time", think if isinstance(think, float) else 0.0),
         ("sessions.max_think_s", s.sessions.max_think_s),
         ("sessions.ramp_s", s.sessions.ramp_s),
@@ -94,6 +102,20 @@ def _canaries(s: Scenario) -> Iterator[Complaint]:
             f"sessions x rounds x tags need {labels} labels and there are {MAX_LABELS}:"
             " make sessions.rounds, sessions.count or canaries.per_session smaller, or start several runs",
         )
+
+
+def _sensors(s: Scenario) -> Iterator[Complaint]:
+    sensors = s.sensors
+    if sensors.metrics_url is not None and not re.match(r"https?://[^/\s@]+", sensors.metrics_url):
+        yield "sensors.metrics_url", "write http://HOST:PORT/metrics, without a user or a password"
+    if sensors.metrics_url is not None and sensors.ssh is not None:
+        yield "sensors.ssh", "sensors.metrics_url is given too; keep one of them"
+    if sensors.ssh is not None and not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.@:%-]*", sensors.ssh):
+        yield "sensors.ssh", "write HOST or USER@HOST, as ssh takes it"
+    if sensors.command is not None and not sensors.command.strip():
+        yield "sensors.command", "is empty"
+    if not _LEAST_INTERVAL_S <= sensors.interval_s <= _MOST_INTERVAL_S:
+        yield "sensors.interval_s", f"must lie between {_LEAST_INTERVAL_S:g} and {_MOST_INTERVAL_S:g} seconds"
 
 
 def limit_complaints(limits: Limits, prefix: str) -> Iterator[Complaint]:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from infermaxx_tui.core.scenario import ScenarioError
+from infermaxx_tui.core.events import StartupRead
+from infermaxx_tui.core.scenario import ScenarioError, Server
 from infermaxx_tui.launch import own_program
 from infermaxx_tui.rundir import RunFolder
+from infermaxx_tui.server.check_args import check_args
 from infermaxx_tui.server.describe import ServerUnusableError, normalise_url
-from infermaxx_tui.server.launch import LaunchedServer, launch_url
+from infermaxx_tui.server.launch import LaunchedServer, launch_url, refuse_taken
+from infermaxx_tui.server.startup import Patience, read_startup
+from infermaxx_tui.shipped import find_scenario
 from infermaxx_tui.wish import Loaded
 
 _SIM_WAIT_S = 20.0
@@ -21,9 +25,18 @@ _POLL_S = 0.02
 class Host:
     """Where the server will answer. It may still be starting."""
 
-    def __init__(self, url: str | None, server: LaunchedServer | None = None, port_file: Path | None = None) -> None:
+    def __init__(
+        self,
+        url: str | None,
+        server: LaunchedServer | None = None,
+        port_file: Path | None = None,
+        log: Path | None = None,
+        patience: Patience | None = None,
+    ) -> None:
         self.server = server
         """The process, if it is ours."""
+        self._log = log
+        self._patience = patience
         self._url = url
         self._port_file = port_file
 
@@ -31,12 +44,20 @@ class Host:
         """Whether a server process of ours still lives."""
         return self.server is not None and self.server.alive
 
+    def startup(self) -> StartupRead:
+        """What the server's start-up log says, or why there is none; to be asked once the server answers."""
+        if self.server is not None:
+            return self.server.startup()
+        if self._log is None:
+            return StartupRead(source="none", reason="not started by this run; name its log in server.log")
+        return read_startup(self._log, "file")
+
     def wait(self) -> str:
         """The server's URL, once a server of ours answers there. Raises ServerUnusableError."""
         url = self._url
         if self.server is not None:
             url = url or f"http://127.0.0.1:{self._read_port(self.server)}"
-            self.server.wait_ready(url, time.sleep)
+            self.server.wait_ready(url, time.sleep, self._patience)
         if url is None:
             raise ServerUnusableError("no server")
         return url
@@ -55,22 +76,43 @@ class Host:
 
 
 @contextmanager
-def hosted(loaded: Loaded, folder: RunFolder) -> Iterator[Host]:
-    """The run's server, started if it is ours, and ended when the block ends. Raises ScenarioError."""
+def hosted(
+    loaded: Loaded, folder: RunFolder, scenario_file: str = "", note: Callable[[str], None] = lambda text: None
+) -> Iterator[Host]:
+    """The run's server, started if it is ours, and ended when the block ends; `note` takes remarks for people.
+
+    Raises ScenarioError, and ServerUnusableError for a command that cannot come up.
+    """
     wanted = loaded.scenario.server
     if wanted.url is not None:
-        yield Host(normalise_url(wanted.url))
+        log = None if wanted.log is None else find_scenario(scenario_file).parent / wanted.log
+        yield Host(normalise_url(wanted.url), log=log)
         return
     if not wanted.launch and not wanted.sim:
         raise ScenarioError(loaded.source, "server.url", "no server: give --url URL, or set server.url, launch or sim")
+    if wanted.launch:
+        refuse_taken(launch_url(wanted.launch))
+        _ask_parser(wanted, note)
     folder.server_log.touch(mode=0o600)
     port_file = folder.path / ".port"
     command = wanted.launch or _sim_command(wanted.sim, port_file)
     server = LaunchedServer(command, wanted.env, folder.server_log)
     try:
-        yield Host(launch_url(command) if wanted.launch else None, server, port_file)
+        patience = Patience(wanted.idle_s, wanted.quiet_s)
+        yield Host(launch_url(command) if wanted.launch else None, server, port_file, patience=patience)
     finally:
         server.stop()
+
+
+def _ask_parser(wanted: Server, note: Callable[[str], None]) -> None:
+    """Refuses arguments that the server's own parser refuses. Raises ServerUnusableError."""
+    if not wanted.check_args:
+        return
+    checked = check_args(wanted.launch, wanted.env)
+    if checked.outcome == "refused":
+        raise ServerUnusableError(f"server.launch: {checked.said}")
+    if checked.outcome == "unknown":
+        note(f"server.launch: its arguments were not checked: {checked.said}")
 
 
 def _sim_command(faults: tuple[str, ...], port_file: Path) -> tuple[str, ...]:

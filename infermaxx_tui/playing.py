@@ -12,6 +12,7 @@ import anyio
 import msgspec
 
 from infermaxx_tui import rundir
+from infermaxx_tui.core.events import StartupRead
 from infermaxx_tui.core.scenario import to_toml
 from infermaxx_tui.earlier import earlier_conversation, known_tags
 from infermaxx_tui.ending import Ending
@@ -30,11 +31,13 @@ _RESERVE_BYTES = 4 << 20
 """Room for a last part of the log and a verdict."""
 
 
-def prepare_run(wish: Wish, loaded: Loaded, folder: RunFolder, url: str, note: Callable[[str], None]) -> Prepared:
+def prepare_run(
+    wish: Wish, loaded: Loaded, folder: RunFolder, url: str, note: Callable[[str], None], startup: StartupRead
+) -> Prepared:
     """What the run will do. Raises ScenarioError, TokenizerError or ServerUnusableError."""
     marked, earlier = earlier_conversation(wish.faults, folder.id)
     stale = (*known_tags(folder.path.parent, folder), *marked)
-    prepared, notes = prepare_now(loaded, wish, url, os.environ.get(wish.api_key_env), stale)
+    prepared, notes = prepare_now(loaded, wish, url, os.environ.get(wish.api_key_env), stale, startup)
     for line in notes:
         note(line)
     comments = [line for line in loaded.text.splitlines() if line.startswith("#")]

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 
 import anyio
 import httpx
-import msgspec
 
-import infermaxx_tui
+from infermaxx_tui.core.events import StartupRead
 from infermaxx_tui.core.plan import Lengths, Plan, plan, resolve_limits
-from infermaxx_tui.core.regime import Regime
 from infermaxx_tui.core.render import Renderer
 from infermaxx_tui.core.scenario import Scenario, ScenarioError
 from infermaxx_tui.core.segments import TokenisedTranscript
 from infermaxx_tui.core.transcript import Session
 from infermaxx_tui.idcache import tokenise_cached
+from infermaxx_tui.regimes import Sent, regime_of
 from infermaxx_tui.runner.client import make_client
 from infermaxx_tui.runner.context import Prepared
 from infermaxx_tui.server.describe import ServerFacts, describe
@@ -40,6 +38,7 @@ async def prepare(
     stale: tuple[tuple[str, tuple[str, ...]], ...] = (),
     transport: httpx.AsyncBaseTransport | None = None,
     renderer: Renderer | None = None,
+    startup: StartupRead | None = None,
 ) -> tuple[Prepared, tuple[str, ...]]:
     """What the runner needs, and remarks for people. Asks the server what it is, but for no token.
 
@@ -67,23 +66,29 @@ async def prepare(
         transcripts=loaded.transcripts,
         tokenised=tokenised,
         renderer=renderer,
-        regime=_regime(loaded, facts, renderer, planned, remark),
+        regime=regime_of(loaded, facts, Sent(renderer, planned, remark, retokenised(scenario, facts)), startup),
         seed=seed,
         nonce=nonce,
         model=facts.model,
         stale=stale,
+        startup=startup,
     )
     return prepared, notes
 
 
 def prepare_now(
-    loaded: Loaded, wish: Wish, url: str, api_key: str | None, stale: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    loaded: Loaded,
+    wish: Wish,
+    url: str,
+    api_key: str | None,
+    stale: tuple[tuple[str, tuple[str, ...]], ...] = (),
+    startup: StartupRead | None = None,
 ) -> tuple[Prepared, tuple[str, ...]]:
     """As `prepare`, outside a loop. The result is handed over beside the loop, which may print whatever it returns."""
     made: list[tuple[Prepared, tuple[str, ...]]] = []
 
     async def make() -> None:
-        made.append(await prepare(loaded, wish, url, api_key, stale))
+        made.append(await prepare(loaded, wish, url, api_key, stale, startup=startup))
 
     anyio.run(make)
     return made[0]
@@ -201,42 +206,3 @@ def _fitting(target: int, reply: int, budget: int, window: int) -> str:
     if fits < target:
         changed.append(f"--set sessions.target_depth={fits}")
     return " ".join(changed)
-
-
-def _regime(loaded: Loaded, facts: ServerFacts, renderer: Renderer | None, planned: Plan, remark: str | None) -> Regime:
-    scenario, cache, missing = loaded.scenario, facts.cache, dict(facts.missing)
-    missing |= {"gpu": "no GPU sensors in this version", "power_limit_w": "no GPU sensors in this version"}
-    if (again := retokenised(scenario, facts)) is not None:
-        missing["reply_token_ids"] = again
-    if remark is not None:
-        missing["tokenizer" if renderer is None else "tokenizer_agreement"] = remark
-    chat_live = scenario.sessions.prompt == "chat" and scenario.sessions.replies == "live"
-    texts = hashlib.sha256()
-    for session in loaded.transcripts:
-        texts.update(msgspec.json.encode(session))
-    return Regime(
-        simulated=facts.simulated,
-        engine=facts.engine,
-        model=facts.model,
-        model_root=facts.model_root,
-        max_model_len=facts.max_model_len,
-        pool_tokens=cache.pool_tokens if cache else None,
-        block_size=cache.block_size if cache else None,
-        kv_cache_dtype=cache.cache_dtype if cache else None,
-        prefix_caching=cache.prefix_caching if cache else None,
-        gpu_memory_utilization=cache.gpu_memory_utilization if cache else None,
-        prompt_mode=scenario.sessions.prompt,
-        replies_mode=scenario.sessions.replies,
-        tool_results="as_user" if chat_live else "template",
-        tokenizer=renderer.name if renderer else None,
-        tokenizer_sha256=renderer.sha256 if renderer else None,
-        template_sha256=renderer.template_sha256 if renderer else None,
-        transcripts_sha256=texts.hexdigest(),
-        temperature=scenario.reply.temperature,
-        reply_max_tokens=scenario.reply.max_tokens,
-        recall_max_tokens=scenario.canaries.max_tokens,
-        concurrency_requested=planned.at_once,
-        target_depth=scenario.sessions.target_depth,
-        client=f"infermaxx {infermaxx_tui.__version__}",
-        missing=missing,
-    )

@@ -53,6 +53,10 @@ def _say(said: Said) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
+def _note(text: str) -> None:
+    _say(Said("note", text))
+
+
 def _refuse(text: str, code: ExitCode, trace: str = "") -> int:
     _say(Said("error", text, int(code), trace))
     return int(code)
@@ -66,13 +70,13 @@ def _run(wish: Wish, ending: Ending) -> int:
     folder = rundir.create(root, stamp, loaded.scenario.name, secrets.token_hex(2))
     lock = folder.hold()
     try:
-        with hosted(loaded, folder) as host:
+        with hosted(loaded, folder, wish.scenario, _note) as host:
             from infermaxx_tui.playing import Run, play_run, prepare_run, tell
 
             if host.server is not None:
                 ending.last_act = host.server.kill
             url = host.wait()
-            prepared = prepare_run(wish, loaded, folder, url, lambda text: _say(Said("note", text)))
+            prepared = prepare_run(wish, loaded, folder, url, _note, host.startup())
             key, alive = os.environ.get(wish.api_key_env), host.alive if host.server is not None else None
             code = play_run(Run(prepared, folder, url, key, ending, alive), lambda: _begin(folder))
             os.close(lock)

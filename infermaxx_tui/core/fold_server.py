@@ -8,8 +8,10 @@ requests finished than we sent, or more running, several readings in a row, than
 from __future__ import annotations
 
 from collections import deque
-
-import msgspec
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Final
 
 from infermaxx_tui.core.events import CancelSettled, MetricsRead, RequestEnded
 from infermaxx_tui.core.server_seen import ServerSeen
@@ -33,17 +35,22 @@ _GROWING = (
     "corrupted",
     "rejected",
 )
+_counters: Final[Callable[[MetricsRead], tuple[float | None, ...]]] = attrgetter(*_GROWING)
+_NOTHING: Final[tuple[float | None, ...]] = (None,) * len(_GROWING)
+_PEAKS: Final = ("running", "waiting", "kv_usage", "scrape_ms", "parse_ms")
+_peaks: Final[Callable[[MetricsRead], tuple[float | None, ...]]] = attrgetter(*_PEAKS)
 
 
-class ServerSide(msgspec.Struct):
+@dataclass(slots=True)
+class ServerSide:
     """The counters of the whole run, and what they say of others; of constant size."""
 
     _readings: int = 0
     _waited: int = 0
     _waiting_known: int = 0
-    _peaks: dict[str, float] = {}
-    _grown: dict[str, float] = {}
-    _finished: dict[str, float] = {}
+    _peaks: dict[str, float] = field(default_factory=dict)
+    _grown: dict[str, float] = field(default_factory=dict)
+    _finished: dict[str, float] = field(default_factory=dict)
     _last: MetricsRead | None = None
     _restarts: int = 0
     _sent: int = 0
@@ -52,15 +59,15 @@ class ServerSide(msgspec.Struct):
     _sent_at_last: int = 0
     _finished_here: float = 0.0
     """Finished since the first reading or the newest restart."""
-    _recent: deque[tuple[int, int]] = msgspec.field(default_factory=deque)
+    _recent: deque[tuple[int, int]] = field(default_factory=deque)
     _open: int = 0
     _over: int = 0
     _foreign_requests: int = 0
     _foreign_running: int = 0
     _cut: int = 0
     _cut_us: int = 0
-    _last_us: int = 0
-    _counts: dict[str, int] = msgspec.field(default_factory=lambda: {"cut": 0, "stuck": 0, "unknown": 0})
+    _read_since_cut: bool = False
+    _counts: dict[str, int] = field(default_factory=lambda: {"cut": 0, "stuck": 0, "unknown": 0})
 
     def segment_began(self) -> None:
         """Another clock: what was open then is gone."""
@@ -79,6 +86,7 @@ class ServerSide(msgspec.Struct):
         if event.outcome in _CUT:
             self._cut += 1
             self._cut_us = us
+            self._read_since_cut = False
 
     def _opened(self, us: int, count: int) -> None:
         self._open = count
@@ -91,7 +99,7 @@ class ServerSide(msgspec.Struct):
         if event.error is not None:
             return
         self._readings += 1
-        self._last_us = us
+        self._read_since_cut = True
         self._keep_peaks(event)
         self._grow(event)
         self._last = event
@@ -99,8 +107,7 @@ class ServerSide(msgspec.Struct):
         self._look_for_others(event, us)
 
     def _keep_peaks(self, event: MetricsRead) -> None:
-        for name in ("running", "waiting", "kv_usage", "scrape_ms", "parse_ms"):
-            value = getattr(event, name)
+        for name, value in zip(_PEAKS, _peaks(event), strict=True):
             if value is not None and value > self._peaks.get(name, -1.0):
                 self._peaks[name] = value
         if event.waiting is not None:
@@ -117,15 +124,19 @@ class ServerSide(msgspec.Struct):
             self._sent_before = max(self._sent_at_last - self._open, 0)
         elif last is None:
             self._sent_before = max(self._sent - self._open, 0)
-        for name in _GROWING:
-            value = getattr(event, name)
-            before = None if last is None or restarted else getattr(last, name)
-            if value is not None:
-                grown = 0.0 if last is None else value - (before or 0.0)
+        before = _NOTHING if last is None or restarted else _counters(last)
+        for name, value, old in zip(_GROWING, _counters(event), before, strict=True):
+            if value is not None and (value != old or name not in self._grown):
+                grown = 0.0 if last is None else value - (old or 0.0)
                 self._grown[name] = self._grown.get(name, 0.0) + max(grown, 0.0)
-        known = {} if last is None or restarted else dict(last.finished)
+        if event.finished:
+            self._grow_finished(event, None if restarted else last)
+
+    def _grow_finished(self, event: MetricsRead, since: MetricsRead | None) -> None:
+        """Adds the requests that finished since the last reading; after a restart, since then."""
+        known = {} if since is None else dict(since.finished)
         for reason, count in event.finished:
-            grown = 0.0 if last is None else max(count - known.get(reason, 0.0), 0.0)
+            grown = 0.0 if self._last is None else max(count - known.get(reason, 0.0), 0.0)
             self._finished[reason] = self._finished.get(reason, 0.0) + grown
             self._finished_here += grown
 
@@ -140,21 +151,26 @@ class ServerSide(msgspec.Struct):
         if self._over >= IN_A_ROW:
             self._foreign_running = max(self._foreign_running, over)
 
-    def unsettled(self, us: int) -> CancelSettled | None:
-        """What came of the requests that were cut, once that can be said; asked after each reading."""
+    def unsettled(self, us: int, last_chance: bool = False) -> CancelSettled | None:
+        """What came of the requests that were cut, once that can be said; asked after each reading.
+
+        At the last chance something is said in any case: a server may still need its time, so then nobody can say.
+        """
         if not self._cut:
             return None
         waited_us = us - self._cut_us
-        running = None if self._last is None or self._last_us <= self._cut_us else self._last.running
-        fell = running is not None and running <= self._open
+        running = self._last.running if self._last is not None and self._read_since_cut else None
+        fell = None if running is None else running <= self._open
         if not fell and waited_us < SETTLE_US:
-            return None
+            if not last_chance:
+                return None
+            fell = None
         return CancelSettled(
             cut=self._cut,
             ours_open=self._open,
             running=running,
             waited_ms=waited_us / 1000,
-            fell=None if running is None else fell,
+            fell=fell,
         )
 
     def settled(self, event: CancelSettled) -> None:

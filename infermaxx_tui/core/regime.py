@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 
@@ -18,10 +20,38 @@ class Regime(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
     """The served name that requests were sent to."""
     model_root: str | None = None
     """What the server says it loaded."""
+    architecture: str | None = None
+    checkpoint_sha256: str | None = None
+    """Of the names and exact sizes of the checkpoint's files, and of what the small ones and the heads of the weights
+    hold: the same for the same files wherever they lie."""
+    checkpoint_files: int | None = None
+    checkpoint_bytes: int | None = None
+    """Exact, of all files together."""
+    dtype: str | None = None
+    """Of weights and activations, as the engine says."""
+    quantization: str | None = None
+    """`none` if the engine says that there is none."""
+    attention_backend: str | None = None
+    speculative: str | None = None
+    """Method, tokens and model; `none` if the engine says that there is none."""
+    tensor_parallel: int | None = None
+    enforce_eager: bool | None = None
+    chunked_prefill: bool | None = None
+    max_num_seqs: int | None = None
+    """Requests that decode at once; None where it was left to the server's default, which it does not say."""
+    max_batched_tokens: int | None = None
+    max_concurrency: float | None = None
+    """Requests of the whole window that fit into the pool at once, as the server says."""
+    model_gib: float | None = None
+    """Memory of the card that the weights take."""
+    kv_gib: float | None = None
+    """Memory that the KV cache has."""
     max_model_len: int | None = None
     """Tokens of prompt and reply together."""
     pool_tokens: int | None = None
     """Size of the KV pool in tokens."""
+    pool_shape: str | None = None
+    """Version and shape under which the server said so: two formulas stand behind that number."""
     block_size: int | None = None
     kv_cache_dtype: str | None = None
     prefix_caching: bool | None = None
@@ -42,7 +72,35 @@ class Regime(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
     target_depth: int | None = None
     client: str | None = None
     """This program's name and version."""
+    host: str | None = None
+    """The machine that the client ran on: its name and system."""
+    server_local: bool | None = None
+    """Whether the server ran on the same machine."""
     gpu: str | None = None
+    gpu_uuid: str | None = None
+    gpu_driver: str | None = None
     power_limit_w: float | None = None
     missing: dict[str, str] = msgspec.field(default_factory=dict)
     """Why a field is None, by field name."""
+
+
+FOLLOWS: Final = frozenset(
+    {
+        "architecture",
+        "attention_backend",
+        "block_size",
+        "checkpoint_bytes",
+        "checkpoint_files",
+        "gpu_driver",
+        "gpu_uuid",
+        "kv_gib",
+        "max_concurrency",
+        "model_gib",
+        "model_root",
+        "pool_shape",
+        "pool_tokens",
+        "template_sha256",
+        "tokenizer_sha256",
+    }
+)
+"""Keys that follow from others: a lever moves them with it, so they count as none of their own beside it."""

@@ -11,6 +11,7 @@ import msgspec
 from anyio import to_thread
 
 from infermaxx_tui.core.canary import RegistryBuilder
+from infermaxx_tui.core.events import StartupRead
 from infermaxx_tui.core.plan import Plan
 from infermaxx_tui.core.regime import Regime
 from infermaxx_tui.core.render import Renderer
@@ -54,6 +55,8 @@ class Prepared(msgspec.Struct, frozen=True):
     """Tags of earlier runs, by run."""
     earlier: tuple[tuple[str, str], ...] = ()
     """Labels and tags of an earlier run's conversation that is sent before this one starts."""
+    startup: StartupRead | None = None
+    """What the server's start-up log says."""
 
 
 class Stopper:

@@ -135,6 +135,8 @@ def _open_log(run: RunContext, run_id: str) -> None:
         )
     )
     emit(ev.RegimeNoted(regime=prepared.regime))
+    if prepared.startup is not None:
+        emit(prepared.startup)
     for conversation in planned.conversations:
         for issued in _issued(conversation):
             emit(issued)

@@ -23,7 +23,7 @@ async def reconcile(run: RunContext, streams: Streams, baseline: MetricsRead) ->
     with anyio.move_on_after(_STOPPED_S if run.stopper.hard else math.inf):
         reading = await _when_idle(run)
     run.recorder.emit(reading)
-    look_after_cut(run)
+    look_after_cut(run, last_chance=True)
     totals = streams.totals
     run.recorder.emit(
         CountsReconciled(

@@ -139,9 +139,9 @@ async def watch_metrics(run: RunContext) -> None:
         await anyio.sleep(_METRICS_S)
 
 
-def look_after_cut(run: RunContext) -> None:
+def look_after_cut(run: RunContext, last_chance: bool = False) -> None:
     """Logs whether the server stopped working on requests that were cut, as soon as that can be said."""
-    settled = run.recorder.fold.server.unsettled(run.recorder.clock.mono_us())
+    settled = run.recorder.fold.server.unsettled(run.recorder.clock.mono_us(), last_chance)
     if settled is None:
         return
     run.recorder.emit(settled)

@@ -5,17 +5,19 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
 
+from infermaxx_tui.core.events import StartupRead
 from infermaxx_tui.server.describe import ServerUnusableError
+from infermaxx_tui.server.startup import Patience, read_startup, work_of
 
-QUIET_S = 300.0
-"""A start-up that writes nothing for so long is stuck; a slow one that goes on writing is waited for."""
 _POLL_S = 0.25
 _STOP_S = 10.0
 _CHILDREN_S = 2.0
@@ -43,23 +45,30 @@ class LaunchedServer:
         except OSError as error:
             raise ServerUnusableError(f"server.launch: cannot start {command[0]!r}: {error.strerror}") from None
 
-    def wait_ready(self, url: str, sleep: Callable[[float], None]) -> None:
-        """Returns when /health answers. Raises ServerUnusableError if the server dies or goes quiet."""
-        quiet_s, size = 0.0, -1
+    def wait_ready(self, url: str, sleep: Callable[[float], None], patience: Patience | None = None) -> None:
+        """Returns when /health answers. Raises ServerUnusableError if the server dies or makes no progress."""
+        patience = patience or Patience()
         with httpx.Client(base_url=url, trust_env=False, verify=False, timeout=2.0) as client:
             while not self._healthy(client):
                 if self._process.poll() is not None:
                     raise ServerUnusableError(
-                        f"server.launch: exited with {self._process.returncode}: {self.last_words()}"
+                        f"server.launch: exited with {self._process.returncode}{self._stage()}: {self.last_words()}"
                     )
-                now = self._log.stat().st_size
-                quiet_s = 0.0 if now != size else quiet_s + _POLL_S
-                size = now
-                if quiet_s > QUIET_S:
+                stuck = patience.over(work_of(self._process.pid, self._log), _POLL_S)
+                if stuck is not None:
                     raise ServerUnusableError(
-                        f"server.launch: silent for {QUIET_S:.0f} s and not up: {self.last_words()}"
+                        f"server.launch: {stuck}{self._stage()} and is not up: {self.last_words()}"
                     )
                 sleep(_POLL_S)
+
+    def _stage(self) -> str:
+        """The last stage of the start that a vLLM log shows, as part of a sentence."""
+        facts = self.startup().facts
+        return "" if facts is None else f" after the stage '{facts.stage}'"
+
+    def startup(self) -> StartupRead:
+        """What the log says of the start, as far as it has come."""
+        return read_startup(self._log, "launched")
 
     @staticmethod
     def _healthy(client: httpx.Client) -> bool:
@@ -69,7 +78,10 @@ class LaunchedServer:
             return False
 
     def last_words(self) -> str:
-        """The last error line of the log, else its last lines, on one line."""
+        """Why the start failed, as the log says; else its last error line, else its last lines, on one line."""
+        facts = self.startup().facts
+        if facts is not None and facts.failure is not None:
+            return facts.failure
         lines = [
             line.strip()
             for line in self._log.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -106,6 +118,18 @@ class LaunchedServer:
         except ProcessLookupError:
             return False
         return True
+
+
+def refuse_taken(url: str) -> None:
+    """Raises ServerUnusableError if somebody listens there already: a run would measure that server, not its own."""
+    parts = urlsplit(url)
+    try:
+        socket.create_connection((parts.hostname or "127.0.0.1", parts.port or 80), timeout=1.0).close()
+    except OSError:
+        return
+    raise ServerUnusableError(
+        f"server.launch: another server listens at {url}: end it, give another --port, or take it with --url {url}"
+    )
 
 
 def launch_url(command: Sequence[str]) -> str:

@@ -159,13 +159,26 @@ def test_a_cut_after_which_the_server_goes_on() -> None:
 @pytest.mark.parametrize("running", [None, 2.0])
 def test_a_cut_of_which_nobody_can_say(running: float | None) -> None:
     """Without a count, and with one that is older than the cut."""
-    side = cut()
+    side = ServerSide()
+    side.sent(0, 1)
     side.read(MetricsRead(running=running, waiting=0.0), round(0.5 * S))
+    side.ended(ended("stalled"), S, 0)
+    if running is None:
+        side.read(MetricsRead(waiting=0.0), 2 * S)
     settled = side.unsettled(SETTLE_US + S)
     assert settled is not None
     assert settled.fell is None
     side.settled(settled)
     assert (side.seen().cut_unknown, side.seen().cut_stuck) == (1, 0)
+
+
+def test_at_the_last_chance_a_server_that_still_needs_time_is_not_called_stuck() -> None:
+    side = cut()
+    read(3, side, running=2.0)
+    assert side.unsettled(3 * S) is None
+    settled = side.unsettled(3 * S, last_chance=True)
+    assert settled is not None
+    assert (settled.fell, settled.running) == (None, 2.0)
 
 
 def test_nothing_cut_nothing_said() -> None:

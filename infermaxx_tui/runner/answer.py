@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import httpx
 import msgspec
@@ -12,6 +12,8 @@ import orjson
 from infermaxx_tui.core.events import Outcome
 from infermaxx_tui.core.scenario import Scenario
 from infermaxx_tui.core.transcript import Message
+from infermaxx_tui.runner.http.connection import Sink
+from infermaxx_tui.runner.http.transport import PUSH, PushBody
 from infermaxx_tui.runner.lines import Prompt
 
 _TOO_LONG = re.compile(
@@ -82,6 +84,20 @@ def request_of(client: httpx.AsyncClient, path: str, content: bytes, server_id: 
     headers = {"content-type": "application/json", "content-length": str(len(content)), "x-request-id": server_id}
     body = content if len(content) <= _PIECE_BYTES else _pieces(content)
     return client.build_request("POST", path, content=body, headers=headers)
+
+
+async def pour(response: httpx.Response, sink: Sink, mono_us: Callable[[], int]) -> None:
+    """Gives the body to `sink` as it comes, until its end or until no more is wanted.
+
+    A transport that can push does, with stamps of its own; the others are read, and stamped when they are.
+    """
+    body = response.extensions.get(PUSH)
+    if isinstance(body, PushBody):
+        await body.push_to(sink)
+        return
+    async for piece in byte_stream(response):
+        if not sink(piece, mono_us()):
+            return
 
 
 def byte_stream(response: httpx.Response) -> httpx.AsyncByteStream:

@@ -1,27 +1,29 @@
-"""The HTTP client: httpx's API on aiohttp's transport, which costs a third of httpx's own per event."""
+"""The HTTP client: httpx's API on a transport of our own, and what its errors mean for a request."""
 
 from __future__ import annotations
 
 import errno
+import socket
+import ssl
 from typing import Final
 
-import aiohttp
 import httpx
-from httpx_aiohttp import AiohttpTransport
 
 from infermaxx_tui.core.events import Outcome
 from infermaxx_tui.core.wire_odd import one_line
+from infermaxx_tui.runner.http.connection import NotHttpError
+from infermaxx_tui.runner.http.transport import Transport
 
 CONNECT_S: Final = 10.0
-READ_BUFFER_BYTES: Final = 1 << 20
-"""A small read buffer throttles long prompts' first chunks (peers.md §4 C25)."""
-TRANSPORT_ERRORS: Final = (httpx.RequestError, aiohttp.ClientError, OSError)
-"""What a broken connection may raise: httpx-aiohttp lets some of aiohttp's own errors through."""
+TRANSPORT_ERRORS: Final = (httpx.RequestError, OSError)
+"""What a broken connection may raise."""
 
 _OURS: Final = frozenset(
     {errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL, errno.ENOBUFS, errno.ENOMEM, errno.EACCES, errno.EPERM}
 )
 """What this machine refused to itself: no sockets, files, ports or memory left, or a firewall of its own."""
+_NO_ERRNO: Final = (ssl.SSLError, socket.gaierror)
+"""Errors whose numbers are of a count of their own."""
 _UNREACHED: Final = frozenset({errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ENETDOWN, errno.ETIMEDOUT})
 
 
@@ -36,7 +38,6 @@ def make_client(
     Each request has a connection of its own. A server closes idle ones (vLLM after 5 s) at a moment that a starved
     machine moves about, and a request that met such an end could not be told from a server that hung up: with nothing
     reused there is no such doubt, at the price of one connect in each TTFT.
-    The session's connector checks certificates; the transport's own TLS context would only cost time to make.
     """
     headers = {"accept-encoding": "identity", "accept": "text/event-stream, application/json"}
     if api_key:
@@ -44,19 +45,9 @@ def make_client(
     return httpx.AsyncClient(
         base_url=base_url,
         headers=headers,
-        transport=transport or AiohttpTransport(client=_session, verify=False),
+        transport=transport or Transport(),
         timeout=httpx.Timeout(None, connect=connect_s),
         follow_redirects=False,
-        trust_env=False,
-    )
-
-
-def _session() -> aiohttp.ClientSession:
-    return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, force_close=True),
-        cookie_jar=aiohttp.DummyCookieJar(),
-        read_bufsize=READ_BUFFER_BYTES,
-        auto_decompress=False,
         trust_env=False,
     )
 
@@ -64,21 +55,20 @@ def _session() -> aiohttp.ClientSession:
 def describe(error: Exception, answered: bool) -> tuple[Outcome, str]:
     """The outcome that one of TRANSPORT_ERRORS means, and one line about it.
 
-    httpx-aiohttp turns a dropped connection into ConnectTimeout, so the cause decides and not the type. `answered`:
-    the head of a response had come.
+    The cause decides before the type, because it is what the system said. `answered`: the head of a response had come.
     """
     cause = error.__cause__ or error
     text = one_line(f"{type(cause).__name__}: {cause}")
     if answered:
         return "truncated", text
-    if isinstance(error, aiohttp.ClientResponseError):
+    if isinstance(error, NotHttpError):
         return "protocol", f"the answer is not HTTP: {text}"
-    number = cause.errno if isinstance(cause, OSError) and not isinstance(cause, aiohttp.ClientSSLError) else None
+    number = cause.errno if isinstance(cause, OSError) and not isinstance(cause, _NO_ERRNO) else None
     if number in _OURS:
         return "cancelled", f"this machine could not send it: {text}"
     if number == errno.ECONNREFUSED or type(cause) is httpx.ConnectError:
         return "refused_connection", text
-    if _timed_out(cause) or number in _UNREACHED or isinstance(cause, aiohttp.ClientConnectorDNSError):
+    if _timed_out(cause) or number in _UNREACHED or isinstance(cause, socket.gaierror):
         return "timeout", text
     return "truncated", f"the connection ended before an answer came: {text}"
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final
 
 import anyio
-import httpx
 import msgspec
 
 from infermaxx_tui.core import segments
@@ -15,7 +15,7 @@ from infermaxx_tui.core.reply import Reply
 from infermaxx_tui.core.sse import SseParser
 from infermaxx_tui.core.think import Think
 from infermaxx_tui.core.wire import parse
-from infermaxx_tui.runner.answer import body_of, byte_stream, read_refusal, request_of
+from infermaxx_tui.runner.answer import body_of, pour, read_refusal, request_of
 from infermaxx_tui.runner.board import LiveStream
 from infermaxx_tui.runner.client import TRANSPORT_ERRORS, describe
 from infermaxx_tui.runner.context import RunContext
@@ -119,10 +119,13 @@ class _Stream:
         self._live = live
         self._order = order
         self._draining = False
+        self._parser = SseParser()
+        self._board = run.board
+        self._most = _RUNAWAY_FACTOR * order.max_tokens + _RUNAWAY_TOKENS
 
     async def perform(self) -> None:
         """Sends the request and reads the answer to its end, whatever that is."""
-        run, live, wire, parser = self._run, self._live, self.wire, SseParser()
+        run, live, wire = self._run, self._live, self.wire
         if run.closing:
             wire.cancelled = _CUT
             return
@@ -130,7 +133,7 @@ class _Stream:
         try:
             with live.scope:
                 try:
-                    await self._exchange(parser)
+                    await self._exchange()
                 except TRANSPORT_ERRORS as error:
                     wire.broken = describe(error, answered=wire.status is not None)
         finally:
@@ -143,9 +146,9 @@ class _Stream:
                 self.reply.anomalies.add("open_after_done")
             else:
                 wire.cancelled = _CUT
-        self.reply.finish(parser, wire.ended_us)
+        self.reply.finish(self._parser, wire.ended_us)
 
-    async def _exchange(self, parser: SseParser) -> None:
+    async def _exchange(self) -> None:
         run, order = self._run, self._order
         path, content = body_of(order.prompt, run.prepared.model, run.scenario, order.max_tokens, order.salt)
         request = request_of(run.client, path, content, f"imx-{run.prepared.nonce}-{self._live.req}")
@@ -156,41 +159,36 @@ class _Stream:
                 refusal = await read_refusal(response)
                 self.wire.refused, self.retry_after_s = (refusal.outcome, refusal.text), refusal.retry_after_s
             else:
-                await self._read(response, parser)
+                await pour(response, self._take, run.recorder.clock.mono_us)
         finally:
             with anyio.move_on_after(_CLOSE_S, shield=True):
                 await response.aclose()
 
-    async def _read(self, response: httpx.Response, parser: SseParser) -> None:
-        """The hot path: every streamed chunk of every stream passes through this loop."""
-        mono_us, board, live, reply = self._run.recorder.clock.mono_us, self._run.board, self._live, self.reply
-        feed, add = parser.feed, reply.add
-        most = _RUNAWAY_FACTOR * self._order.max_tokens + _RUNAWAY_TOKENS
-        async for chunk in byte_stream(response):
-            now_us = mono_us()
-            payloads = feed(chunk)
-            board.events_parsed += len(payloads)
-            for payload in payloads:
-                gap_us, tokens = add(parse(payload), now_us)
-                if not tokens:
-                    continue
-                live.tokens += tokens
-                live.depth_tokens += tokens
-                live.last_token_us = now_us
-                if gap_us is None:
-                    self._note_first(now_us)
-                else:
-                    board.gap(gap_us, tokens)
-                    if gap_us > _GAP_NOTED_US:
-                        self._note_gap(gap_us)
-            if reply.error is not None:
-                return
-            if reply.done and not self._draining:
-                self._draining = True
-                live.scope.deadline = anyio.current_time() + _DRAIN_S
-            if reply.tokens > most:
-                reply.error = f"{reply.tokens} tokens came for max_tokens={self._order.max_tokens}, and no end"
-                return
+    def _take(self, piece: bytes, at_us: int) -> bool:
+        """The hot path: every read of every stream passes through here. False: no more is to be read."""
+        payloads = self._parser.feed(piece)
+        self._board.events_parsed += len(payloads)
+        add, live = self.reply.add, self._live
+        for payload in payloads:
+            gap_us, tokens = add(parse(payload), at_us)
+            if not tokens:
+                continue
+            live.tokens += tokens
+            live.depth_tokens += tokens
+            live.last_token_us = at_us
+            if gap_us is None:
+                self._note_first(at_us)
+            else:
+                self._board.gap(gap_us, tokens)
+                if gap_us > _GAP_NOTED_US:
+                    self._note_gap(gap_us)
+        reply = self.reply
+        if reply.done and not self._draining and reply.error is None:
+            self._draining = True
+            live.scope.deadline = asyncio.get_running_loop().time() + _DRAIN_S
+        if reply.tokens > self._most and reply.error is None:
+            reply.error = f"{reply.tokens} tokens came for max_tokens={self._order.max_tokens}, and no end"
+        return reply.error is None
 
     def _note_first(self, now_us: int) -> None:
         live, reply, run = self._live, self.reply, self._run

@@ -12,6 +12,7 @@ import aiohttp
 import httpx
 from httpx_aiohttp import AiohttpTransport
 
+from infermaxx_tui.runner.http.transport import PUSH, PushBody, Transport
 from tests.bench.sinks import BODY, REQUEST, Bare, Gate, Load, Ours, Row, Sink
 
 
@@ -72,6 +73,28 @@ class CallbackProtocol(asyncio.Protocol):
             self.over.set_result(None)
 
 
+class BufferedCallbackProtocol(asyncio.BufferedProtocol):
+    """The same, but all connections read into one buffer."""
+
+    buffer = bytearray(1 << 18)
+    view = memoryview(buffer)
+
+    def __init__(self, gate: Gate, sink: Sink, over: asyncio.Future[None]) -> None:
+        self.inner = CallbackProtocol(gate, sink, over)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Sends the request."""
+        self.inner.connection_made(transport)
+
+    def get_buffer(self, sizehint: int) -> bytearray:
+        """The one buffer."""
+        return self.buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Takes a read."""
+        self.inner.data_received(bytes(self.view[:nbytes]))
+
+
 class IteratedProtocol(asyncio.Protocol):
     """Hands its reads to a coroutine, as a transport under httpx's API would."""
 
@@ -106,16 +129,20 @@ class IteratedProtocol(asyncio.Protocol):
         self.transport.close()
 
 
-async def by_callback(load: Load, gate: Gate, sink: Sink) -> None:
-    """asyncio.Protocol, handled in its callback."""
-    loop = asyncio.get_running_loop()
+def callback(protocol: type[CallbackProtocol | BufferedCallbackProtocol]) -> Row:
+    """A protocol of asyncio, handled in its callback."""
 
-    async def one() -> None:
-        over: asyncio.Future[None] = loop.create_future()
-        await loop.create_connection(lambda: CallbackProtocol(gate, sink, over), "127.0.0.1", load.port)
-        await over
+    async def row(load: Load, gate: Gate, sink: Sink) -> None:
+        loop = asyncio.get_running_loop()
 
-    await asyncio.gather(*(one() for _ in range(load.streams)))
+        async def one() -> None:
+            over: asyncio.Future[None] = loop.create_future()
+            await loop.create_connection(lambda: protocol(gate, sink, over), "127.0.0.1", load.port)
+            await over
+
+        await asyncio.gather(*(one() for _ in range(load.streams)))
+
+    return row
 
 
 async def by_iteration(load: Load, gate: Gate, sink: Sink) -> None:
@@ -191,6 +218,26 @@ async def plain_aiohttp(load: Load, gate: Gate, sink: Sink) -> None:
         await asyncio.gather(*(one(session) for _ in range(load.streams)))
 
 
+async def our_transport(load: Load, gate: Gate, sink: Sink) -> None:
+    """httpx's API on our own transport, which pushes."""
+
+    async def one(client: httpx.AsyncClient) -> None:
+        async with client.stream("POST", load.url, content=BODY) as response:
+            gate.opened()
+            feed = sink(gate).feed
+
+            def take(piece: bytes, at_us: int) -> bool:
+                feed(piece)
+                return True
+
+            body = response.extensions[PUSH]
+            assert isinstance(body, PushBody)
+            await body.push_to(take)
+
+    async with httpx.AsyncClient(transport=Transport(), timeout=None, trust_env=False) as client:
+        await asyncio.gather(*(one(client) for _ in range(load.streams)))
+
+
 async def over_httpx(client: httpx.AsyncClient, load: Load, gate: Gate, sink: Sink, raw: bool) -> None:
     """Streams through httpx's API: `aiter_raw()`, or the response's stream itself."""
 
@@ -227,7 +274,8 @@ def httpx_aiohttp(raw: bool) -> Row:
 def rows() -> dict[str, tuple[Row, Sink, bool]]:
     """Every row by name: how it receives, what it does with the bytes, whether it is a bare loop to compare with."""
     table: dict[str, tuple[Row, Sink, bool]] = {
-        "asyncio callback + orjson": (by_callback, Bare, True),
+        "asyncio callback + orjson": (callback(CallbackProtocol), Bare, True),
+        "asyncio buffered callback + orjson": (callback(BufferedCallbackProtocol), Bare, True),
         "asyncio streams + httptools + orjson": (bare_httptools, Bare, True),
         "aiohttp + orjson": (plain_aiohttp, Bare, True),
         "httpx + orjson": (plain_httpx, Bare, True),
@@ -235,7 +283,10 @@ def rows() -> dict[str, tuple[Row, Sink, bool]]:
         "httpx on aiohttp, stream + orjson": (httpx_aiohttp(raw=False), Bare, True),
         "our path on httpx on aiohttp, stream": (httpx_aiohttp(raw=False), Ours, False),
         "our path on asyncio, iterated": (by_iteration, Ours, False),
-        "our path on asyncio, callback": (by_callback, Ours, False),
+        "our path on asyncio, callback": (callback(CallbackProtocol), Ours, False),
+        "our path on asyncio, buffered callback": (callback(BufferedCallbackProtocol), Ours, False),
+        "our transport, pushed + orjson": (our_transport, Bare, False),
+        "our path on our transport, pushed": (our_transport, Ours, False),
     }
     if importlib.util.find_spec("httptools") is None:
         print("httptools is not installed: its row is left out (pip install httptools)")

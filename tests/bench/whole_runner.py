@@ -23,6 +23,7 @@ from infermaxx_tui.runner.client import make_client
 from infermaxx_tui.runner.clock import SystemClock
 from infermaxx_tui.runner.context import Prepared, RunContext, Stopper
 from infermaxx_tui.runner.exchange import Order
+from infermaxx_tui.runner.http.transport import Transport
 from infermaxx_tui.runner.lines import Prompt
 from infermaxx_tui.runner.recorder import Recorder
 from infermaxx_tui.runner.sampling import Beats, InstrumentWatch, watch_stalls
@@ -35,6 +36,7 @@ class Took(msgspec.Struct, frozen=True):
     events: int
     cpu_s: float
     """From the first token to the end of the last reply."""
+    reads: int
 
 
 class FileSink:
@@ -60,6 +62,18 @@ class FileSink:
         self._file.close()
 
 
+class CountingClock(SystemClock):
+    """The machine's clocks; it counts the reads, each of which is stamped once."""
+
+    def __init__(self) -> None:
+        self.stamps = 0
+
+    def mono_us(self) -> int:
+        """Monotonic time in µs."""
+        self.stamps += 1
+        return time.monotonic_ns() // 1000
+
+
 def _prepared() -> Prepared:
     return Prepared(
         scenario=Scenario(name="bench"),
@@ -79,14 +93,16 @@ async def drive(port: int, streams: int, replies_each: int = 1) -> Took:
     """Runs `streams` streams at once, each of them `replies_each` replies long."""
     with tempfile.TemporaryDirectory() as folder:
         sink = FileSink(Path(folder) / "events.jsonl")
-        async with make_client(f"http://127.0.0.1:{port}", None) as client:
+        reads = CountingClock()
+        transport = Transport(mono_us=reads.mono_us)
+        async with make_client(f"http://127.0.0.1:{port}", None, transport) as client:
             run = RunContext(_prepared(), client, Recorder(sink, SystemClock(), lambda: None), Stopper())
             await _send_all(run, streams, replies_each)
         end_s = time.process_time()
         sink.close()
     if sink.begin_s is None:
         raise SystemExit("no token came")
-    return Took(run.board.events_parsed, end_s - sink.begin_s)
+    return Took(run.board.events_parsed, end_s - sink.begin_s, reads.stamps)
 
 
 async def _send_all(run: RunContext, streams: int, replies_each: int) -> None:

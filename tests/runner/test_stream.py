@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import errno
+import socket
+import ssl
 
-import aiohttp
 import anyio
 import httpx
 import pytest
@@ -33,6 +34,8 @@ from infermaxx_tui.runner.answer import body_of
 from infermaxx_tui.runner.board import Board, LiveStream
 from infermaxx_tui.runner.client import describe, make_client
 from infermaxx_tui.runner.exchange import Totals
+from infermaxx_tui.runner.http.connection import NotHttpError, ServerDisconnectedError
+from infermaxx_tui.runner.http.head import HeadError
 from infermaxx_tui.runner.lines import Prompt
 from infermaxx_tui.virtual import VirtualClock, run_virtual
 
@@ -312,9 +315,12 @@ def test_what_a_refused_stream_of_one_megabyte_costs() -> None:
         (httpx.ConnectError("x"), OSError(errno.ECONNREFUSED, "refused"), "refused_connection"),
         (httpx.ConnectError("x"), OSError(errno.EHOSTUNREACH, "no route"), "timeout"),
         (httpx.ConnectTimeout("x"), None, "timeout"),
-        (httpx.TimeoutException("x"), aiohttp.ConnectionTimeoutError("connect"), "timeout"),
-        (httpx.ConnectTimeout("x"), aiohttp.ServerDisconnectedError(), "truncated"),
-        (httpx.ConnectTimeout("x"), aiohttp.ClientOSError(errno.ECONNRESET, "reset"), "truncated"),
+        (httpx.ConnectTimeout("x"), TimeoutError(), "timeout"),
+        (httpx.ConnectError("x"), socket.gaierror(socket.EAI_NONAME, "no such name"), "timeout"),
+        (httpx.ConnectError("x"), ssl.SSLCertVerificationError(1, "self-signed"), "truncated"),
+        (httpx.RemoteProtocolError("x"), ServerDisconnectedError(), "truncated"),
+        (httpx.ReadError("x"), ConnectionResetError(errno.ECONNRESET, "reset"), "truncated"),
+        (NotHttpError("x"), HeadError("x"), "protocol"),
         (httpx.ConnectError("x"), OSError(errno.EMFILE, "too many open files"), "cancelled"),
         (httpx.ConnectError("x"), OSError(errno.EADDRNOTAVAIL, "no port left"), "cancelled"),
         (OSError(errno.ENOBUFS, "no buffers"), None, "cancelled"),

@@ -1,0 +1,136 @@
+"""A server's start: slow is not stuck, hanging and dying give one line, and a log is read wherever it lies."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from infermaxx_tui.server import startup
+from infermaxx_tui.server.describe import ServerUnusableError
+from infermaxx_tui.server.launch import LaunchedServer, launch_url, refuse_taken
+from infermaxx_tui.server.startup import Patience, Work, read_startup
+
+LOGS = Path(__file__).parent.parent / "logs" / "startup"
+DEAD = LOGS / "vllm-0.26.0-h200-turboquant-failed-start.log"
+
+
+def told(patience: Patience, *works: Work) -> list[str | None]:
+    return [patience.over(work, 10.0) for work in works]
+
+
+def test_a_start_that_writes_is_waited_for_whatever_it_takes() -> None:
+    assert told(Patience(idle_s=30, quiet_s=60), *(Work(n, 0.0, 0) for n in range(100))) == [None] * 100
+
+
+def test_a_start_that_does_nothing_is_given_up_after_the_idle_time() -> None:
+    said = told(Patience(idle_s=30, quiet_s=60), *[Work(5, 1.0, 0)] * 6)
+    assert said[:4] == [None] * 4
+    assert said[4] == "wrote and did nothing for 40 s"
+
+
+def test_a_start_that_computes_in_silence_has_the_longer_time() -> None:
+    said = told(Patience(idle_s=30, quiet_s=60), *(Work(5, 10.0 * n, 0) for n in range(9)))
+    assert said[:7] == [None] * 7
+    assert said[7] == "wrote nothing for 70 s"
+
+
+def test_a_start_that_reads_weights_is_not_idle() -> None:
+    said = told(Patience(idle_s=30, quiet_s=600), *(Work(5, 0.0, n << 24) for n in range(20)))
+    assert said == [None] * 20
+
+
+def test_a_line_begins_both_times_anew() -> None:
+    works = [Work(5 + n // 3, 0.0, 0) for n in range(30)]
+    assert told(Patience(idle_s=30, quiet_s=60), *works) == [None] * 30
+
+
+def test_a_log_is_read_from_a_file() -> None:
+    got = read_startup(DEAD, "file")
+    assert got.source == "file"
+    assert got.facts is not None
+    assert got.facts.version == "0.26.0"
+
+
+@pytest.mark.parametrize("text", ["", "nothing of vLLM here\n"])
+def test_a_log_without_the_lines_says_so(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "server.log"
+    path.write_text(text)
+    got = read_startup(path, "file")
+    assert (got.source, got.facts) == ("none", None)
+    assert "no line of a vLLM start" in (got.reason or "")
+
+
+def test_a_log_that_is_not_there_says_so(tmp_path: Path) -> None:
+    got = read_startup(tmp_path / "gone.log", "file")
+    assert (got.source, got.reason) == ("none", "gone.log: No such file or directory")
+
+
+def test_of_a_long_log_both_ends_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(startup, "MAX_BYTES", 64 << 10)
+    text = DEAD.read_text(encoding="utf-8")
+    head, tail = text[: len(text) // 2], text[len(text) // 2 :]
+    path = tmp_path / "long.log"
+    path.write_text(head[:30_000] + "\n" + "x" * 1_000_000 + "\n" + tail[-30_000:], encoding="utf-8")
+    got = read_startup(path, "file")
+    assert got.facts is not None
+    assert got.facts.version == "0.26.0"
+    assert "FlashAttention version not detected" in (got.facts.failure or "")
+
+
+@given(st.binary(max_size=500))
+def test_no_bytes_break_it(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
+    path = tmp_path_factory.getbasetemp() / "any.log"
+    path.write_bytes(data)
+    read_startup(path, "file")
+
+
+def no_sleep(seconds: float) -> None:
+    """The test's clock is the server's own end."""
+
+
+def launched(tmp_path: Path, script: str) -> LaunchedServer:
+    return LaunchedServer([sys.executable, "-c", script], {}, tmp_path / "server.log")
+
+
+def url_of_nobody() -> str:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{probe.getsockname()[1]}"
+
+
+def test_a_start_that_dies_gives_the_cause_that_its_log_shows(tmp_path: Path) -> None:
+    script = f"import sys; sys.stdout.write(open({str(DEAD)!r}, encoding='utf-8').read()); sys.exit(1)"
+    server = launched(tmp_path, script)
+    with pytest.raises(ServerUnusableError) as caught:
+        server.wait_ready(url_of_nobody(), no_sleep)
+    server.stop()
+    said = str(caught.value)
+    assert said.startswith("server.launch: exited with 1 after the stage 'weights loaded': AssertionError: FlashAtt")
+    assert "another --attention-backend" in said
+    assert "\n" not in said
+
+
+def test_a_start_that_hangs_gives_the_stage_it_came_to(tmp_path: Path) -> None:
+    line = "(EngineCore pid=7) INFO 11-30 16:14:55 [x.py:1] Loading weights took 0.08 seconds"
+    server = launched(tmp_path, f"import time; print({line!r}, flush=True); time.sleep(600)")
+    with pytest.raises(ServerUnusableError) as caught:
+        server.wait_ready(url_of_nobody(), no_sleep, Patience(idle_s=20.0))
+    server.stop()
+    said = str(caught.value)
+    assert "did nothing for 20 s" in said or "wrote and did nothing" in said
+    assert "and is not up" in said
+
+
+def test_a_port_that_somebody_has_is_not_started_on() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        url = launch_url(["vllm", "serve", "m", "--port", str(taken.getsockname()[1])])
+        with pytest.raises(ServerUnusableError, match="another server listens"):
+            refuse_taken(url)
+    refuse_taken(url_of_nobody())

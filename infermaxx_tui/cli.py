@@ -118,7 +118,14 @@ def _demo(args: argparse.Namespace) -> int:
     faults = tuple(args.fault) or ("clean",)
     _check_faults(faults)
     path = str(shipped_scenario("demo"))
-    wish = Wish(scenario=path, faults=faults, runs_dir=args.runs_dir, seed=args.seed, nonce=args.nonce)
+    wish = Wish(
+        scenario=path,
+        faults=faults,
+        runs_dir=args.runs_dir,
+        seed=args.seed,
+        nonce=args.nonce,
+        no_gpu=args.no_gpu,
+    )
     return _start(wish, args)
 
 
@@ -147,6 +154,10 @@ def _run(args: argparse.Namespace) -> int:
         nonce=args.nonce,
         duration=args.duration,
         exclude=args.exclude,
+        gpu_metrics=args.gpu_metrics,
+        gpu_ssh=args.gpu_ssh,
+        sensor_cmd=args.sensor_cmd,
+        no_gpu=args.no_gpu,
         api_key_env=args.api_key_env,
         on_verdict=args.on_verdict,
     )

@@ -68,7 +68,11 @@ def _add_run_verbs(verb: _Verb) -> None:
     run.add_argument("--on-verdict", metavar="CMD", help="command to run when the verdict is written")
     run.add_argument("--api-key-env", default="VLLM_API_KEY", metavar="NAME", help="variable that holds the key")
     run.add_argument("--dry-run", action="store_true", help="plan and check only: nothing is sent to the model")
+    run.add_argument("--gpu-metrics", metavar="URL", help="GPU readings of dcgm-exporter or nvidia_gpu_exporter")
+    run.add_argument("--gpu-ssh", metavar="HOST", help="GPU readings of nvidia-smi over ssh")
+    run.add_argument("--sensor-cmd", metavar="CMD", help="a command that prints key=value GPU readings")
     for made in (demo, run):
+        made.add_argument("--no-gpu", action="store_true", help="read no GPU sensor")
         made.add_argument("--headless", action="store_true", help="no TUI")
         made.add_argument("--detach", action="store_true", help="start it and return")
         made.add_argument("--seed", type=_number(0, 2**63 - 1), metavar="N", help="what the plan is drawn from")

@@ -13,6 +13,7 @@ import msgspec
 
 from infermaxx_tui import rundir
 from infermaxx_tui.core.events import StartupRead
+from infermaxx_tui.core.gpu_regime import with_gpus
 from infermaxx_tui.core.scenario import to_toml
 from infermaxx_tui.earlier import earlier_conversation, known_tags
 from infermaxx_tui.ending import Ending
@@ -24,6 +25,7 @@ from infermaxx_tui.runner.client import make_client
 from infermaxx_tui.runner.clock import SystemClock
 from infermaxx_tui.runner.context import Prepared, Stopper
 from infermaxx_tui.runner.play import play
+from infermaxx_tui.sensors.sampler import Sampler
 from infermaxx_tui.verdicts import exit_code, judge_folder, write_verdict
 from infermaxx_tui.wish import Loaded, Wish
 
@@ -32,7 +34,13 @@ _RESERVE_BYTES = 4 << 20
 
 
 def prepare_run(
-    wish: Wish, loaded: Loaded, folder: RunFolder, url: str, note: Callable[[str], None], startup: StartupRead
+    wish: Wish,
+    loaded: Loaded,
+    folder: RunFolder,
+    url: str,
+    note: Callable[[str], None],
+    startup: StartupRead,
+    sensors: Sampler,
 ) -> Prepared:
     """What the run will do. Raises ScenarioError, TokenizerError or ServerUnusableError."""
     marked, earlier = earlier_conversation(wish.faults, folder.id)
@@ -42,7 +50,8 @@ def prepare_run(
         note(line)
     comments = [line for line in loaded.text.splitlines() if line.startswith("#")]
     text = "\n".join([*comments, to_toml(prepared.scenario)])
-    return msgspec.structs.replace(prepared, scenario_text=text, earlier=earlier)
+    regime = with_gpus(prepared.regime, sensors.probes())
+    return msgspec.structs.replace(prepared, scenario_text=text, earlier=earlier, regime=regime)
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -55,6 +64,7 @@ class Run(msgspec.Struct, frozen=True):
     ending: Ending
     server_alive: Callable[[], bool] | None
     """Whether the server's process still lives, if it is ours."""
+    sensors: Sampler | None = None
 
 
 def play_run(run: Run, begin: Callable[[], None]) -> ExitCode:
@@ -109,7 +119,7 @@ async def _play(run: Run, sink: Appender) -> None:
 
     async with make_client(run.url, run.api_key) as client, anyio.create_task_group() as group:
         await group.start(run.ending.obey, stopper.ask)
-        await play(run.prepared, folder.id, client, sink, SystemClock(), stopper, spare, run.server_alive)
+        await play(run.prepared, folder.id, client, sink, SystemClock(), stopper, spare, run.server_alive, run.sensors)
         group.cancel_scope.cancel()
 
 

@@ -8,6 +8,7 @@ import anyio
 import httpx
 
 from infermaxx_tui.core.events import StartupRead
+from infermaxx_tui.core.gpu_regime import with_gpus
 from infermaxx_tui.core.plan import Lengths, Plan, plan, resolve_limits
 from infermaxx_tui.core.render import Renderer
 from infermaxx_tui.core.scenario import Scenario, ScenarioError
@@ -66,7 +67,9 @@ async def prepare(
         transcripts=loaded.transcripts,
         tokenised=tokenised,
         renderer=renderer,
-        regime=regime_of(loaded, facts, Sent(renderer, planned, remark, retokenised(scenario, facts)), startup),
+        regime=with_gpus(
+            regime_of(loaded, facts, Sent(renderer, planned, remark, retokenised(scenario, facts)), startup), ()
+        ),
         seed=seed,
         nonce=nonce,
         model=facts.model,

@@ -24,6 +24,7 @@ from infermaxx_tui.exitcodes import ExitCode
 from infermaxx_tui.hosting import hosted
 from infermaxx_tui.launch import Said
 from infermaxx_tui.rundir import RunError, RunFolder
+from infermaxx_tui.sensing import sensing
 from infermaxx_tui.server.describe import ServerUnusableError
 from infermaxx_tui.wish import Wish, load
 
@@ -76,9 +77,10 @@ def _run(wish: Wish, ending: Ending) -> int:
             if host.server is not None:
                 ending.last_act = host.server.kill
             url = host.wait()
-            prepared = prepare_run(wish, loaded, folder, url, _note, host.startup())
-            key, alive = os.environ.get(wish.api_key_env), host.alive if host.server is not None else None
-            code = play_run(Run(prepared, folder, url, key, ending, alive), lambda: _begin(folder))
+            with sensing(loaded.scenario, url, host.server.pid if host.server is not None else None) as sensors:
+                prepared = prepare_run(wish, loaded, folder, url, _note, host.startup(), sensors)
+                key, alive = os.environ.get(wish.api_key_env), host.alive if host.server is not None else None
+                code = play_run(Run(prepared, folder, url, key, ending, alive, sensors), lambda: _begin(folder))
             os.close(lock)
             tell(wish, folder)
             return int(code)

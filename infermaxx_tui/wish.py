@@ -13,7 +13,7 @@ import msgspec
 
 from infermaxx_tui import importers, shipped
 from infermaxx_tui.core.plan import check_transcripts
-from infermaxx_tui.core.scenario import Scenario, ScenarioError, check_scenario, parse_duration, parse_scenario
+from infermaxx_tui.core.scenario import Scenario, ScenarioError, Sensors, check_scenario, parse_duration, parse_scenario
 from infermaxx_tui.core.stats import needed_for
 from infermaxx_tui.core.transcript import Session
 
@@ -35,6 +35,10 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     exclude: str | None = None
     faults: tuple[str, ...] = ()
     """Faults of the embedded server, for `demo`."""
+    gpu_metrics: str | None = None
+    gpu_ssh: str | None = None
+    sensor_cmd: str | None = None
+    no_gpu: bool = False
     api_key_env: str = "VLLM_API_KEY"
     on_verdict: str | None = None
     """A command that the runner starts once the verdict is written."""
@@ -79,6 +83,7 @@ def _apply(scenario: Scenario, wish: Wish) -> Scenario:
         scenario = replace(scenario, server=replace(scenario.server, sim=wish.faults, url=None, launch=()))
     if wish.model is not None:
         scenario = replace(scenario, server=replace(scenario.server, model=wish.model))
+    scenario = replace(scenario, sensors=_sensors(scenario.sensors, wish))
     if wish.seed is not None:
         scenario = replace(scenario, seed=wish.seed)
     if wish.duration is not None:
@@ -88,6 +93,16 @@ def _apply(scenario: Scenario, wish: Wish) -> Scenario:
             raise ScenarioError("--duration", "", str(error)) from None
         scenario = replace(scenario, stop=replace(scenario.stop, duration=wish.duration))
     return scenario if wish.exclude is None else _enough_for(scenario, wish.exclude)
+
+
+def _sensors(named: Sensors, wish: Wish) -> Sensors:
+    """A source named on the command line takes the place of the scenario's."""
+    replace = msgspec.structs.replace
+    if wish.gpu_metrics is not None or wish.gpu_ssh is not None:
+        named = replace(named, metrics_url=wish.gpu_metrics, ssh=wish.gpu_ssh)
+    if wish.sensor_cmd is not None:
+        named = replace(named, command=wish.sensor_cmd)
+    return replace(named, gpu=False) if wish.no_gpu else named
 
 
 def _check_url(url: str, file: str, key: str) -> None:

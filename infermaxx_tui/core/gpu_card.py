@@ -23,7 +23,8 @@ GROWING: Final = (*COUNTERS.values(), "energy_j", "ecc_corrected", "ecc_uncorrec
 LOADED_PERCENT: Final = 20
 """A card is at work above this share of time in which a kernel ran."""
 CLOCK_STEP_MHZ: Final = 15
-"""Clocks are counted in steps of this size, which is NVIDIA's own."""
+"""NVIDIA's own step between clocks; what comes beyond so many different ones is counted in these steps."""
+_MOST_CLOCKS: Final = 512
 _FEW: Final = 8
 
 
@@ -51,7 +52,6 @@ class KeptCard(msgspec.Struct):
     reason_rounds: int = 0
     judged: int = 0
     slowed: int = 0
-    limit_first_w: float | None = None
     changes: list[LimitChange] = []
     changed: int = 0
     vram_first_mib: float | None = None
@@ -143,7 +143,8 @@ def _loaded(card: KeptCard, reading: GpuReading) -> None:
     card.loaded += 1
     for counts, mhz in ((card.sm, reading.sm_mhz), (card.mem, reading.mem_mhz)):
         if mhz is not None:
-            step = mhz // CLOCK_STEP_MHZ * CLOCK_STEP_MHZ if mhz % CLOCK_STEP_MHZ else mhz
+            new = mhz not in counts and len(counts) >= _MOST_CLOCKS
+            step = mhz // CLOCK_STEP_MHZ * CLOCK_STEP_MHZ if new else mhz
             counts[step] = counts.get(step, 0) + 1
     for name in ("pcie_gen", "pcie_width"):
         value = getattr(reading, name)

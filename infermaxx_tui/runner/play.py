@@ -23,6 +23,7 @@ from infermaxx_tui.core.state import RunState
 from infermaxx_tui.core.wire_odd import one_line
 from infermaxx_tui.runner.clock import Clock
 from infermaxx_tui.runner.context import Prepared, RunContext, Stopper, StopReason
+from infermaxx_tui.runner.gpu_watch import GpuFeed, last_readings, watch_gpus
 from infermaxx_tui.runner.reask import ask_misses_again
 from infermaxx_tui.runner.reconcile import reconcile
 from infermaxx_tui.runner.recorder import Recorder, Sink
@@ -62,11 +63,13 @@ async def play(
     stopper: Stopper,
     spare: Callable[[], Sink | None] = lambda: None,
     server_alive: Callable[[], bool] | None = None,
+    gpus: GpuFeed | None = None,
 ) -> RunState:
     """The state of the run when its last line is written. `stopper` may be asked to stop at any time.
 
     `spare` gives a place for the last lines when `sink` takes no more; `server_alive` says whether a server process
-    that is ours still lives. A fault of this program is raised, but after the last line, which says `internal`.
+    that is ours still lives; `gpus` are sensors whose readings are logged. A fault of this program is raised, but after
+    the last line, which says `internal`.
     """
 
     def lost() -> None:
@@ -80,6 +83,8 @@ async def play(
     watches += [partial(watch, run) for watch in (watch_stalls, _end_after_duration, _obey_stops)]
     if server_alive is not None:
         watches.append(partial(watch_process, run, server_alive))
+    if gpus is not None:
+        watches.append(partial(watch_gpus, run, gpus))
     async with anyio.create_task_group() as background:
         for watch in watches:
             background.start_soon(run.guard, watch)
@@ -88,6 +93,7 @@ async def play(
     try:
         instrument.flush()
         beats.flush()
+        await last_readings(run, gpus)
     finally:
         _close_log(run)
     if run.faults:

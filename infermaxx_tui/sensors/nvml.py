@@ -188,10 +188,17 @@ class NvmlSource:
                     ask(lib, lambda: lib.nvmlEventSetFree(events))
                     self._events = None
                 break
-            uuid = text_of(ask(lib, lambda: lib.nvmlDeviceGetUUID(event.device))[0])  # noqa: B023
+            uuid = text_of(ask(lib, lambda: lib.nvmlDeviceGetUUID(event.device))[0]) or self._silent()  # noqa: B023
             if event.eventType & lib.nvmlEventTypeXidCriticalError:
-                found.setdefault(uuid or "", []).append(int(event.eventData))
+                found.setdefault(uuid, []).append(int(event.eventData))
         return found
+
+    def _silent(self) -> str:
+        """The card that does not even say its UUID any more: an error without a name is most likely of that one."""
+        for card in self._cards:
+            if ask(self._lib, lambda: self._lib.nvmlDeviceGetUUID(card.board))[0] is None:  # noqa: B023
+                return card.uuid or ""
+        return ""
 
     def _back(self, card: NvmlCard, gone: _Gone) -> bool:
         """Whether a card that was gone answers again. NVML itself is started anew, since a container may lose it."""

@@ -91,6 +91,11 @@ class LaunchedServer:
         return (errors[-1] if errors else " | ".join(lines[-_TAIL_LINES:]))[:300]
 
     @property
+    def pid(self) -> int:
+        """The number of the process."""
+        return self._process.pid
+
+    @property
     def alive(self) -> bool:
         """Whether the process still runs."""
         return self._process.poll() is None

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from infermaxx_tui.core.events import Record, Unknown
+from infermaxx_tui.core.events import Record, Unknown, decode
 from infermaxx_tui.core.evidence import Ref
 from infermaxx_tui.core.logtime import LogClock
 from infermaxx_tui.core.state import RunState
@@ -25,7 +25,7 @@ from infermaxx_tui.rundir import RunError, RunFolder
 from infermaxx_tui.seek import indexfile
 from infermaxx_tui.seek.describe import describe_log, span_us
 from infermaxx_tui.seek.files import Again, LogFiles, placed
-from infermaxx_tui.seek.lines import Block, decode_block, decode_line
+from infermaxx_tui.seek.lines import Block, decode_block
 from infermaxx_tui.seek.places import TOLD, LogMap, SeekTarget
 from infermaxx_tui.seek.zoom import ZoomedTimeline
 
@@ -216,7 +216,7 @@ class RunLog:
         told = list(self._map.story(session, until_us))
         lines = self._files.at((file, offset) for file, offset, _ in told)
         for (_, _, at_us), line in zip(told, lines, strict=True):
-            record = decode_line(line)
+            record = decode(line)
             if isinstance(record, Record):
                 story.add(at_us, record)
         return story

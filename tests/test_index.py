@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from infermaxx_tui import index
 from infermaxx_tui.core import events as e
 from infermaxx_tui.core import timeline as timeline_module
-from infermaxx_tui.core.events import Record, Unknown, decode, encode
+from infermaxx_tui.core.events import Record, Unknown, decode, decode_slowly, encode, is_quick
 from infermaxx_tui.core.logtime import LogClock
 from infermaxx_tui.core.state import RunState
 from infermaxx_tui.core.stories import SessionStory, Turn
@@ -28,7 +28,7 @@ from infermaxx_tui.index import RunLog, describe_log
 from infermaxx_tui.rundir import RunError, RunFolder
 from infermaxx_tui.seek import files, indexfile, lines
 from infermaxx_tui.seek.files import placed
-from infermaxx_tui.seek.lines import Block, LineReader, decode_block, decode_line, is_quick
+from infermaxx_tui.seek.lines import Block, LineReader, decode_block
 
 LOGS: Final = Path(__file__).parent / "logs"
 LEAK: Final = (LOGS / "leak.jsonl").read_bytes()
@@ -484,7 +484,7 @@ class TestLines:
         line = LEAK.splitlines()[number]
         at %= len(line)
         for some in (line, line[:at] + put + line[at + cut :]):
-            assert decode_line(some) == decode(some)
+            assert decode(some) == decode_slowly(some)
             assert decode_block(Block(0, [line, some], 0, is_quick(some))) == [decode(line), decode(some)]
 
     @pytest.mark.parametrize(
@@ -492,8 +492,37 @@ class TestLines:
         [b"", b"null", b"[" * 100_000, b'{"x":' * 50_000, b'{"part":NaN}', b'{"part":0,"event":{"e":"new"}}', b"\xff"],
     )
     def test_what_is_no_event_is_unknown_for_both(self, line: bytes) -> None:
-        assert isinstance(decode_line(line), Unknown)
         assert isinstance(decode(line), Unknown)
+        assert decode(line) == decode_slowly(line)
+
+    @pytest.mark.parametrize(
+        "value",
+        [
+            '"\\ud800"',
+            '"\\udc00\\ud800"',
+            '"\\ud83d\\ude00"',
+            '"\\u0000"',
+            '"\x7f"',
+            '"a\tb"',
+            '"\\x"',
+            '"é"',
+            "1",
+            "null",
+            "true",
+            "[]",
+            "1e999",
+            "-0",
+            "01",
+            "1.",
+            "9" * 30,
+        ],
+    )
+    def test_values_that_decoders_differ_in(self, value: str) -> None:
+        for text in (f'{{"e":"noted","text":{value}}}', f'{{"e":"firsttoken","req":1,"session":2,"ttft_ms":{value}}}'):
+            for number in ("0", "-1", "1.0", "1e3", "9" * 19, "9" * 20, "true"):
+                line = f'{{"part":0,"seq":{number},"wall_ms":1,"mono_us":2,"event":{text}}}'.encode()
+                assert decode(line) == decode_slowly(line)
+                assert decode(line + b" ") == decode_slowly(line + b" ")
 
 
 def newer(data: bytes) -> bytes:

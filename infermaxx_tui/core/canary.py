@@ -13,6 +13,7 @@ from typing import Final, Literal
 import msgspec
 
 from infermaxx_tui.core.events import Hit, TagIssued, TagsKnown
+from infermaxx_tui.core.kept import Table
 from infermaxx_tui.core.tag_scan import (
     ALPHABET,
     INCOMPARABLE,
@@ -168,7 +169,7 @@ class Registry(msgspec.Struct, frozen=True):
         channels: tuple[tuple[Literal["content", "reasoning", "tool"], str], ...]
         channels = ("content", content), ("reasoning", reasoning), ("tool", tool_args)
         for channel, text in channels:
-            for tag in windows(text):
+            for tag in windows(text) if text else ():
                 hit = None if tag in found else self._hit(session, tag, channel)
                 if hit is not None:
                     found[tag] = hit
@@ -183,15 +184,13 @@ class Registry(msgspec.Struct, frozen=True):
         return Hit(tag, "stale", None, channel) if tag in self.stale else None
 
 
-class RegistryBuilder:
+class RegistryBuilder(msgspec.Struct):
     """A registry that grows as a log is read."""
 
-    def __init__(self) -> None:
-        self._owners: dict[str, Owner] = {}
-        self._by_session: dict[int, dict[str, str]] = {}
-        self._decoys: set[str] = set()
-        self._stale: dict[str, str] = {}
-        self._registry = Registry(self._owners, self._by_session, self._decoys, self._stale)
+    _owners: Table[str, Owner] = msgspec.field(default_factory=Table)
+    _by_session: Table[int, dict[str, str]] = msgspec.field(default_factory=Table)
+    _decoys: set[str] = set()
+    _stale: Table[str, str] = msgspec.field(default_factory=Table)
 
     def add_issued(self, event: TagIssued) -> None:
         """Learns a tag of this run; an absent label has none and changes nothing."""
@@ -200,25 +199,25 @@ class RegistryBuilder:
         if event.kind == "decoy" or event.session is None:
             self._decoys.add(event.tag)
             return
-        self._owners[event.tag] = Owner(event.session, event.label, event.kind)
-        self._by_session.setdefault(event.session, {})[event.tag] = event.label
+        self._owners.put(event.tag, Owner(event.session, event.label, event.kind))
+        self._by_session.by.setdefault(event.session, {})[event.tag] = event.label
 
     def add_known(self, event: TagsKnown) -> None:
         """Learns the tags of an earlier run."""
         for tag in event.tags:
-            self._stale.setdefault(tag, event.run)
+            self._stale.by.setdefault(tag, event.run)
 
     def retire(self, session: int, run: str) -> None:
         """Makes all tags of `session` stale tags of `run`, for a session that starts again with new ones."""
-        for tag in self._by_session.pop(session, {}):
-            del self._owners[tag]
-            self._stale.setdefault(tag, run)
+        for tag in self._by_session.drop(session) or {}:
+            self._owners.drop(tag)
+            self._stale.by.setdefault(tag, run)
 
     @property
     def registry(self) -> Registry:
         """What is known now. It is a view: it grows with this builder."""
-        return self._registry
+        return Registry(self._owners.by, self._by_session.by, self._decoys, self._stale.by)
 
     def hits(self, session: int, content: str, reasoning: str, tool_args: str) -> tuple[Hit, ...]:
         """As `Registry.hits`, with what is known now."""
-        return self._registry.hits(session, content, reasoning, tool_args)
+        return self.registry.hits(session, content, reasoning, tool_args)

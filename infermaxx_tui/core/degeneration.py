@@ -187,6 +187,8 @@ def _text_cycle(text: str) -> str | None:
 
 def _few_words(text: str) -> str | None:
     """A stretch of WORDS words, hardly anything between them, of MAX_DISTINCT_WORDS different ones at most."""
+    if len(text) < 2 * WORDS - 1:  # a character each, and one between two of them
+        return None
     words = _WORD.findall(text)
     starts = range(0, len(words) - WORDS + 1, WORDS // 4)
     poor = [first for first in starts if len(set(words[first : first + WORDS])) <= MAX_DISTINCT_WORDS]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from functools import lru_cache
 from typing import Final
 
 from infermaxx_tui.core import wording
@@ -17,9 +18,15 @@ _NOTHING: Final = re.compile(r"<[^<>\s]*>|\bassistant\b|\W")
 """What a template puts after a question."""
 
 
+_DECORATION: Final = str.maketrans("", "", '*_`"')
+
+
 def _plain(text: str) -> str:
     """Text without case, decoration, and differences of white space."""
-    return " ".join(re.sub(r"[*_`\"]", "", text).casefold().split())
+    return " ".join(text.translate(_DECORATION).casefold().split())
+
+
+_question = lru_cache(maxsize=1024)(_plain)
 
 
 _STATED: Final = re.compile(
@@ -34,7 +41,7 @@ def find_echo(said: str, question: str, tags: Collection[str]) -> str | None:
     the question, or nothing after it; or it repeats two planted statements in the words in which a person made them. An
     answer that restates the question and then answers is none of these, nor is a sentence that names a label and a tag.
     """
-    plain, asked = _plain(said), _plain(question)
+    plain, asked = _plain(said), _question(question)
     if len(set(_STATED.findall(plain))) >= 2:
         return "repeats planted statements"
     if len(asked) < _LEAST_QUESTION or not 1 <= plain.count(asked) <= _MOST_QUESTIONS:

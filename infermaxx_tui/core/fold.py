@@ -6,26 +6,15 @@ all that is kept depends on the events alone and on their order.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 
 from infermaxx_tui.core import events as e
 from infermaxx_tui.core.events import Outcome, Record, RequestKind, StartupRead, Unknown
 from infermaxx_tui.core.evidence import Finding, Leak, Recall, Ref
-from infermaxx_tui.core.fold_availability import Availability
-from infermaxx_tui.core.fold_delivery import DELIVERY_KINDS, Deliveries, Tally
-from infermaxx_tui.core.fold_gauges import Gauges, distribution
-from infermaxx_tui.core.fold_gpu import Gpus
-from infermaxx_tui.core.fold_lines import Lines
-from infermaxx_tui.core.fold_replies import Replies
-from infermaxx_tui.core.fold_server import ServerSide
-from infermaxx_tui.core.fold_sessions import Sessions
-from infermaxx_tui.core.fold_streams import Streams
-from infermaxx_tui.core.regime import Regime
+from infermaxx_tui.core.fold_delivery import DELIVERY_KINDS
+from infermaxx_tui.core.fold_gauges import distribution
+from infermaxx_tui.core.fold_parts import FoldParts
 from infermaxx_tui.core.state import Instrument, Meta, Planned, RunState
-
-NOTES_KEPT = 20
-"""Remarks for people that are kept, the newest."""
 
 
 def _already_in_the_beats(event: e.GapNoted) -> None:
@@ -35,35 +24,20 @@ def _already_in_the_beats(event: e.GapNoted) -> None:
 class Fold:
     """Everything that a log said so far. Feed it with `add`, look at it with `snapshot`."""
 
-    def __init__(self) -> None:
-        self._lines = Lines()
-        self._streams = Streams()
-        self._sessions = Sessions()
-        self._replies = Replies(self._streams)
-        self._deliveries = Deliveries()
-        self._availability = Availability()
-        self._gauges = Gauges()
-        self.server = ServerSide()
-        self._startup: StartupRead | None = None
-        self._gates: dict[str, e.GateChecked] = {}
-        self._gpus = Gpus()
-        self._meta: Meta | None = None
-        self._segment = 0
-        self._planned_recalls = 0
-        self._regime: Regime | None = None
-        self._asked = 0
-        self._answered = 0
-        self._outcomes: dict[tuple[RequestKind, Outcome], int] = {}
-        self._anomalies: dict[str, int] = {}
-        self._generated_tokens = 0
-        self._prompt_tokens = 0
-        self._cached_tokens: int | None = None
-        self._evidence_lost = Tally()
-        self._stop_by: str | None = None
-        self._ended: str | None = None
-        self._duration_over = False
-        self._notes: deque[str] = deque(maxlen=NOTES_KEPT)
-        self._newest: Recall | None = None
+    def __init__(self, parts: FoldParts | None = None) -> None:
+        """A fold of nothing yet, or one that goes on from what another one kept."""
+        self.parts = parts = parts or FoldParts()
+        """Everything that is kept."""
+        self._lines = parts.lines
+        self._streams = parts.streams
+        self._sessions = parts.sessions
+        self._replies = parts.replies
+        self._deliveries = parts.deliveries
+        self._availability = parts.availability
+        self._gauges = parts.gauges
+        self.server = parts.server
+        self._gpus = parts.gpus
+        self._run = parts.run
         self._plain: dict[type[e.Event], Callable[..., None]] = {
             e.InstrumentRead: self._gauges.instrument,
             e.CancelSettled: self.server.settled,
@@ -104,17 +78,16 @@ class Fold:
         if not self._lines.record(record):
             return
         event = record.event
-        kind = type(event)
-        plain = self._plain.get(kind)
-        if plain is not None:
-            plain(event)
+        placed = self._placed.get(type(event))
+        if placed is not None:
+            placed(record, event)
         else:
-            self._placed[kind](record, event)
+            self._plain[type(event)](event)
 
     def _run_started(self, record: Record, event: e.RunStarted) -> None:
-        if self._meta is None:
-            self._planned_recalls = event.planned_recalls
-            self._meta = Meta(
+        if self._run.meta is None:
+            self._run.planned_recalls = event.planned_recalls
+            self._run.meta = Meta(
                 program=event.program,
                 run=event.run,
                 scenario=event.scenario,
@@ -129,18 +102,18 @@ class Fold:
                 started_wall_ms=record.wall_ms,
             )
             self._replies.run = event.run
-            self._segment = self._replies.segment = event.segment
-        elif event.segment > self._segment:
-            self._segment = self._replies.segment = event.segment
+            self._run.segment = self._replies.segment = event.segment
+        elif event.segment > self._run.segment:
+            self._run.segment = self._replies.segment = event.segment
             self._lines.segment_began()
             self._streams.restarted()
             self.server.segment_began()
             self._deliveries.segment_began()
-            self._stop_by = self._ended = None
-            self._duration_over = False
+            self._run.stop_by = self._run.ended = None
+            self._run.duration_over = False
 
     def _regime_noted(self, event: e.RegimeNoted) -> None:
-        self._regime = event.regime
+        self._run.regime = event.regime
         self._replies.max_model_len = event.regime.max_model_len
         self._replies.replies_stay = event.regime.replies_mode != "recorded"
 
@@ -149,10 +122,10 @@ class Fold:
         self.server.read(event, record.mono_us)
 
     def _startup_read(self, event: StartupRead) -> None:
-        self._startup = event
+        self._run.startup = event
 
     def _gate_checked(self, event: e.GateChecked) -> None:
-        self._gates[event.name] = event
+        self._run.gates[event.name] = event
 
     def _tag_planted(self, event: e.TagPlanted) -> None:
         self._streams.planted(event.session)
@@ -168,7 +141,7 @@ class Fold:
     def _tag_asked(self, event: e.TagAsked) -> None:
         self._streams.asked(event)
         if event.kind == "recall":
-            self._asked += 1
+            self._run.asked += 1
             if event.again_of is None:
                 self._sessions.of(event.session).asked += 1
 
@@ -183,29 +156,29 @@ class Fold:
 
     def _request_ended(self, record: Record, event: e.RequestEnded) -> None:
         at: Ref = (record.part, record.seq)
-        opened = self._streams.ended(event.req)
+        run, opened = self._run, self._streams.ended(event.req)
         self.server.ended(event, record.mono_us, len(self._streams.open))
         key = (event.kind, event.outcome)
-        self._outcomes[key] = self._outcomes.get(key, 0) + 1
+        run.outcomes[key] = run.outcomes.get(key, 0) + 1
         for name in event.anomalies:
-            self._anomalies[name] = self._anomalies.get(name, 0) + 1
-        self._generated_tokens += event.completion_tokens or event.ids_received or 0
-        self._prompt_tokens += event.prompt_tokens or 0
+            run.anomalies[name] = run.anomalies.get(name, 0) + 1
+        run.generated_tokens += event.completion_tokens or event.ids_received or 0
+        run.prompt_tokens += event.prompt_tokens or 0
         if event.cached_tokens is not None:
-            self._cached_tokens = (self._cached_tokens or 0) + event.cached_tokens
+            run.cached_tokens = (run.cached_tokens or 0) + event.cached_tokens
         self._gauges.ended(event)
         self._sessions.replied(event)
         if event.kind in DELIVERY_KINDS:
             self._deliveries.ended(at, record.mono_us, event, self._replies.max_model_len)
         if event.outcome != "ok":
             self._availability.ended(at, event)
-        recall = self._replies.ended(at, event, opened)
+        recall = self._replies.ended(at, event, opened, self._streams)
         if recall is not None:
-            self._newest = recall
-            self._answered += 1
+            run.newest = recall
+            run.answered += 1
             self._sessions.recalled(recall)
         elif event.kind == "recall" and event.outcome == "cancelled" and opened is not None and opened.ask is not None:
-            self._asked -= 1
+            run.asked -= 1
             self._sessions.of(event.session).asked -= opened.ask.again_of is None
 
     def _beat(self, record: Record, event: e.Beat) -> None:
@@ -216,54 +189,54 @@ class Fold:
         self._gauges.reconciled((record.part, record.seq), event)
 
     def _noted(self, event: e.Noted) -> None:
-        self._notes.append(event.text)
+        self._run.notes.append(event.text)
 
     def _server_lost(self, record: Record, event: e.ServerLost) -> None:
         if self._availability.lost((record.part, record.seq), event):
             self._deliveries.server_lost(record.mono_us)
 
     def _stop_asked(self, event: e.StopAsked) -> None:
-        self._stop_by = event.by
-        self._duration_over = self._duration_over or event.by == "duration"
+        self._run.stop_by = event.by
+        self._run.duration_over = self._run.duration_over or event.by == "duration"
 
     def _lost_evidence(self, record: Record, event: e.EvidenceLost) -> None:
         at = (record.part, record.seq)
-        self._evidence_lost.add(Finding(at=at, session=None, turn=None, req=None, what=event.detail))
+        self._run.evidence_lost.add(Finding(at=at, session=None, turn=None, req=None, what=event.detail))
 
     def _run_ended(self, event: e.RunEnded) -> None:
-        self._ended = event.reason
-        self._duration_over = self._duration_over or event.reason == "duration"
+        self._run.ended = event.reason
+        self._run.duration_over = self._run.duration_over or event.reason == "duration"
 
     @property
     def newest(self) -> tuple[Recall | None, Leak | None]:
         """The reply to a recall question and the leak that were found last."""
-        return self._newest, next(reversed(self._replies.leaks), None)
+        return self._run.newest, next(reversed(self._replies.leaks.rows), None)
 
     def snapshot(self) -> RunState:
         """What the log says so far. The result does not change when the fold goes on."""
         lines, streams, sessions, replies = self._lines, self._streams, self._sessions, self._replies
         availability, gauges = self._availability, self._gauges
         return RunState(
-            meta=self._meta,
-            regime=self._regime,
-            segments=self._segment + 1,
+            meta=self._run.meta,
+            regime=self._run.regime,
+            segments=self._run.segment + 1,
             events=lines.events,
             elapsed_ms=lines.elapsed_us / 1000.0,
             last_wall_ms=lines.last_wall_ms,
             planned=Planned(
-                recalls=sessions.planned_recalls(self._planned_recalls, self._duration_over),
+                recalls=sessions.planned_recalls(self._run.planned_recalls, self._run.duration_over),
                 tails=replies.issued_kinds["tail"],
                 absents=replies.issued_kinds["absent"],
             ),
             sessions=sessions.states(streams.open, lines.last_us),
-            recalls=tuple(replies.recalls),
-            tails=tuple(replies.tails),
-            absents=tuple(replies.absents),
-            asked_unanswered=max(self._asked - self._answered, 0),
+            recalls=tuple(replies.recalls.rows),
+            tails=tuple(replies.tails.rows),
+            absents=tuple(replies.absents.rows),
+            asked_unanswered=max(self._run.asked - self._run.answered, 0),
             outcomes=self._outcomes_by_kind(),
             delivery=self._deliveries.delivery(),
             degenerate=replies.degeneration(),
-            leaks=tuple(replies.leaks),
+            leaks=tuple(replies.leaks.rows),
             leak_counts=dict(replies.leak_counts),
             losses=availability.losses(),
             stalled=availability.stalled.findings(),
@@ -276,27 +249,29 @@ class Fold:
             in_flight_peak=streams.in_flight_peak,
             running_peak=gauges.running_peak,
             depth_reached=sessions.depth_reached or None,
-            generated_tokens=self._generated_tokens,
-            prompt_tokens=self._prompt_tokens,
-            cached_tokens=self._cached_tokens,
+            generated_tokens=self._run.generated_tokens,
+            prompt_tokens=self._run.prompt_tokens,
+            cached_tokens=self._run.cached_tokens,
             tokens_per_s=sum(rates.values()) if (rates := sessions.rates()) else None,
             metrics_first=gauges.metrics_first,
             metrics_last=gauges.metrics_last,
             metrics_errors=gauges.metrics_errors,
             counts=gauges.counts,
-            gpus=self._gpus.summary(self._generated_tokens, self._prompt_tokens, self._cached_tokens, lines.elapsed_us),
+            gpus=self._gpus.summary(
+                self._run.generated_tokens, self._run.prompt_tokens, self._run.cached_tokens, lines.elapsed_us
+            ),
             instrument=self._instrument(),
-            stop_by=self._stop_by,
-            ended=self._ended,
-            notes=tuple(self._notes),
+            stop_by=self._run.stop_by,
+            ended=self._run.ended,
+            notes=tuple(self._run.notes),
             server=self.server.seen(),
-            startup=self._startup,
-            gates=tuple(self._gates.values()),
+            startup=self._run.startup,
+            gates=tuple(self._run.gates.values()),
         )
 
     def _outcomes_by_kind(self) -> dict[RequestKind, dict[Outcome, int]]:
         nested: dict[RequestKind, dict[Outcome, int]] = {}
-        for (kind, outcome), n in sorted(self._outcomes.items()):
+        for (kind, outcome), n in sorted(self._run.outcomes.items()):
             nested.setdefault(kind, {})[outcome] = n
         return nested
 
@@ -317,12 +292,12 @@ class Fold:
             gap_ms=distribution(gauges.gaps),
             streams_timed=gauges.streams_timed,
             streams_buffered=gauges.streams_buffered,
-            anomalies=dict(sorted(self._anomalies.items())),
+            anomalies=dict(sorted(self._run.anomalies.items())),
             unparsed=self._deliveries.unparsed.findings(),
             unknown_events=lines.unknown_events,
             invalid_lines=lines.invalid_lines + lines.repeated,
             torn_tail=lines.torn_tail,
             lines_missing=lines.missing,
             unlabelled_asks=self._replies.unlabelled_asks,
-            evidence_lost=self._evidence_lost.findings(),
+            evidence_lost=self._run.evidence_lost.findings(),
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from infermaxx_tui.core.events import RequestEnded, ServerLost
 from infermaxx_tui.core.evidence import Loss, Ref
 from infermaxx_tui.core.fold_delivery import Tally, finding
@@ -10,15 +12,14 @@ KEPT = 20
 """Losses that are kept of each sort."""
 
 
-class Availability:
+class Availability(msgspec.Struct):
     """Evidence that the server was away; of constant size."""
 
-    def __init__(self) -> None:
-        self.first_token: Ref | None = None
-        self.stalled = Tally()
-        self.refused = Tally()
-        self.timed_out = Tally()
-        self._losses: dict[tuple[str, bool | None, bool], list[Loss]] = {}
+    first_token: Ref | None = None
+    stalled: Tally = msgspec.field(default_factory=Tally)
+    refused: Tally = msgspec.field(default_factory=Tally)
+    timed_out: Tally = msgspec.field(default_factory=Tally)
+    _losses: dict[tuple[str, bool | None, bool], list[Loss]] = {}
 
     def lost(self, at: Ref, event: ServerLost) -> bool:
         """Keeps a piece of evidence; says whether it is certain that the server went away after it had spoken."""

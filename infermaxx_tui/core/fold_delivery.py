@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from infermaxx_tui.core import classify
 from infermaxx_tui.core.display import excerpt
@@ -19,14 +22,11 @@ DELIVERY_KINDS: Final[frozenset[RequestKind]] = frozenset({"turn", "recall", "ta
 """Requests whose delivery is judged; the same question asked again would count one fault several times."""
 
 
-class Tally:
+class Tally(msgspec.Struct):
     """Counts findings and keeps the first of them."""
 
-    __slots__ = ("count", "kept")
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.kept: list[Finding] = []
+    count: int = 0
+    kept: list[Finding] = []
 
     def add(self, finding: Finding) -> None:
         """One more."""
@@ -73,16 +73,20 @@ def capped(event: RequestEnded, max_model_len: int | None) -> bool:
     )
 
 
+def _broken() -> deque[tuple[int, Finding]]:
+    return deque(maxlen=4096)
+
+
+@dataclass(slots=True)
 class Deliveries:
     """Requests that could be judged and those that failed; of constant size."""
 
-    def __init__(self) -> None:
-        self.judged = 0
-        self.failed = Tally()
-        self.unparsed = Tally()
-        self.lost_with_server = 0
-        self._broken: deque[tuple[int, Finding]] = deque(maxlen=4096)
-        self._server_lost = False
+    judged: int = 0
+    failed: Tally = field(default_factory=Tally)
+    unparsed: Tally = field(default_factory=Tally)
+    lost_with_server: int = 0
+    _broken: deque[tuple[int, Finding]] = field(default_factory=_broken)
+    _server_lost: bool = False
 
     def ended(self, at: Ref, mono_us: int, event: RequestEnded, max_model_len: int | None) -> None:
         """Counts a turn or a question whose delivery can be judged; what we could not read is nobody's failure."""

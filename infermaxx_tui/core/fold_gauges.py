@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from infermaxx_tui.core.events import Beat, CountsReconciled, InstrumentRead, MetricsRead, RequestEnded
 from infermaxx_tui.core.evidence import Ref
 from infermaxx_tui.core.state import Counts, Distribution, Metrics
@@ -24,29 +26,29 @@ def distribution(histogram: LogHistogram) -> Distribution:
     return Distribution(histogram.total, histogram.quantile(0.5), histogram.quantile(0.99))
 
 
+@dataclass(slots=True)
 class Gauges:
     """Readings of the client and the server, and times of the streams; of constant size."""
 
-    def __init__(self) -> None:
-        self.readings = 0
-        self.lag_p50_ms: float | None = None
-        self.lag_p99_ms: float | None = None
-        self.lag_max_ms: float | None = None
-        self.cpu_share_max: float | None = None
-        self.rss_first_mib: float | None = None
-        self.rss_last_mib: float | None = None
-        self.rss_max_mib: float | None = None
-        self.events_parsed = 0
-        self.wall_step_ms = 0.0
-        self.ttft = LogHistogram()
-        self.gaps = LogHistogram()
-        self.streams_timed = 0
-        self.streams_buffered = 0
-        self.metrics_errors = 0
-        self.running_peak: float | None = None
-        self._metrics_first: MetricsRead | None = None
-        self._metrics_last: MetricsRead | None = None
-        self.counts: Counts | None = None
+    readings: int = 0
+    lag_p50_ms: float | None = None
+    lag_p99_ms: float | None = None
+    lag_max_ms: float | None = None
+    cpu_share_max: float | None = None
+    rss_first_mib: float | None = None
+    rss_last_mib: float | None = None
+    rss_max_mib: float | None = None
+    events_parsed: int = 0
+    wall_step_ms: float = 0.0
+    ttft: LogHistogram = field(default_factory=LogHistogram)
+    gaps: LogHistogram = field(default_factory=LogHistogram)
+    streams_timed: int = 0
+    streams_buffered: int = 0
+    metrics_errors: int = 0
+    running_peak: float | None = None
+    _metrics_first: MetricsRead | None = None
+    _metrics_last: MetricsRead | None = None
+    counts: Counts | None = None
 
     def instrument(self, event: InstrumentRead) -> None:
         """One reading of the client by itself."""
@@ -82,8 +84,9 @@ class Gauges:
 
     def ended(self, event: RequestEnded) -> None:
         """Time to first token of a main-line turn, and whether a reply that is long enough came token by token."""
-        if event.kind == "turn" and event.ttft_ms is not None and event.ttft_ms >= 0.0:
-            self.ttft.add(event.ttft_ms)
+        ttft_ms = event.ttft_ms
+        if event.kind == "turn" and ttft_ms is not None and ttft_ms >= 0.0:
+            self.ttft.add(ttft_ms)
         tokens = event.completion_tokens
         if tokens is None or tokens < MIN_TIMED_TOKENS or event.outcome != "ok" or event.decode_ms is None:
             return

@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from infermaxx_tui.core.events import Record, Unknown
 
 
+@dataclass(slots=True)
 class Lines:
     """The lines of a log, whatever they say."""
 
-    def __init__(self) -> None:
-        self.events = 0
-        self.unknown_events = 0
-        self.invalid_lines = 0
-        self.repeated = 0
-        """Lines whose number had been there: the log was written to by two, or put together wrongly."""
-        self.torn_tail = False
-        """Whether the newest line is damaged; if another one follows, it was not a torn tail but a damaged line."""
-        self.last_wall_ms: int | None = None
-        self.last_us = 0
-        self._before_us = 0
-        self._first_us: int | None = None
-        self._elapsed_before_us = 0
-        self._part = -1
-        self._next = 0
-        self._next_of: dict[int, int] = {}
-        self._skipped = 0
+    events: int = 0
+    unknown_events: int = 0
+    invalid_lines: int = 0
+    repeated: int = 0
+    """Lines whose number had been there: the log was written to by two, or put together wrongly."""
+    torn_tail: bool = False
+    """Whether the newest line is damaged; if another one follows, it was not a torn tail but a damaged line."""
+    last_wall_ms: int | None = None
+    last_us: int = 0
+    _before_us: int = 0
+    _first_us: int | None = None
+    _elapsed_before_us: int = 0
+    _part: int = -1
+    _next: int = 0
+    _next_of: dict[int, int] = field(default_factory=dict)
+    _skipped: int = 0
 
     @property
     def missing(self) -> int:
@@ -47,17 +49,17 @@ class Lines:
 
     def record(self, record: Record) -> bool:
         """A line that was read; False for one whose number had been there, which must not count twice."""
-        if record.seq < self._next_in(record.part):
+        if record.seq == self._next and record.part == self._part:
+            self._next += 1
+        elif record.seq < self._next_in(record.part):
             self.repeated += 1
             return False
+        else:
+            self._other_number(record)
         self.events += 1
         self.last_wall_ms = record.wall_ms
         self._before_us = self.last_us
         self.last_us = record.mono_us
-        if record.part == self._part and record.seq == self._next:
-            self._next += 1
-        else:
-            self._other_number(record)
         if self.torn_tail:
             self.torn_tail = False
             self.invalid_lines += 1

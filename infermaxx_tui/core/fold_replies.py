@@ -6,7 +6,8 @@ gives another verdict.
 
 from __future__ import annotations
 
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -17,6 +18,7 @@ from infermaxx_tui.core.events import Hit, RequestEnded, RequestKind, TagAsked, 
 from infermaxx_tui.core.evidence import Leak, Reask, Recall, Ref
 from infermaxx_tui.core.fold_delivery import Tally, capped, finding, said
 from infermaxx_tui.core.fold_streams import Open, Streams
+from infermaxx_tui.core.kept import Rows, Table
 from infermaxx_tui.core.reply import BUFFERED_US
 from infermaxx_tui.core.state import Degenerate
 from infermaxx_tui.core.wording import recall_question
@@ -31,32 +33,46 @@ ABSENT_COMPLETE: Final[frozenset[AbsentClass]] = frozenset({"none", "own_tag", "
 AnyClass = ReplyClass | AbsentClass
 
 
+class _Beside(NamedTuple):
+    """A request that has just ended, and the streams that it ran among."""
+
+    opened: Open | None
+    streams: Streams
+
+    def any_other(self, clumped: bool) -> bool:
+        """Whether another session was decoding beside it."""
+        return self.opened is not None and self.streams.overlapped(self.opened, clumped)
+
+    def session(self, other: int) -> bool:
+        """Whether that session was decoding beside it."""
+        return self.opened is not None and self.streams.overlapped_with(self.opened, other)
+
+
+@dataclass(slots=True)
 class Replies:
     """All ended requests. Memory grows with recalls and tags, not with turns."""
 
-    def __init__(self, streams: Streams) -> None:
-        self._streams = streams
-        self._builder = RegistryBuilder()
-        self._owned: dict[int, int] = {}
-        self.issued_kinds = {"tail": 0, "absent": 0}
-        self.segment = 0
-        self.run = ""
-        self.max_model_len: int | None = None
-        self.replies_stay = True
-        """Whether main-line replies become part of later prompts."""
-        self._planted: dict[tuple[int, str], int] = {}
-        self._in_prompt: dict[int, set[str]] = {}
-        self.recalls: list[Recall] = []
-        self.tails: list[Recall] = []
-        self.absents: list[Recall] = []
-        self._place: dict[tuple[int, int], int] = {}
-        self.leaks: list[Leak] = []
-        self.leak_counts = {"foreign": 0, "stale": 0, "decoy": 0}
-        self._leaked: set[tuple[int, str]] = set()
-        self.with_text = 0
-        self.degenerate = Tally()
-        self.degenerate_recalls = 0
-        self.unlabelled_asks = 0
+    issued_kinds: dict[str, int] = field(default_factory=lambda: {"tail": 0, "absent": 0})
+    segment: int = 0
+    run: str = ""
+    max_model_len: int | None = None
+    replies_stay: bool = True
+    """Whether main-line replies become part of later prompts."""
+    recalls: Rows[Recall] = field(default_factory=Rows)
+    tails: Rows[Recall] = field(default_factory=Rows)
+    absents: Rows[Recall] = field(default_factory=Rows)
+    leaks: Rows[Leak] = field(default_factory=Rows)
+    leak_counts: dict[str, int] = field(default_factory=lambda: {"foreign": 0, "stale": 0, "decoy": 0})
+    with_text: int = 0
+    degenerate: Tally = field(default_factory=Tally)
+    degenerate_recalls: int = 0
+    unlabelled_asks: int = 0
+    _builder: RegistryBuilder = field(default_factory=RegistryBuilder)
+    _owned: dict[int, int] = field(default_factory=dict)
+    _planted: Table[tuple[int, str], int] = field(default_factory=Table)
+    _in_prompt: dict[int, set[str]] = field(default_factory=dict)
+    _place: Table[tuple[int, int], int] = field(default_factory=Table)
+    _leaked: set[tuple[int, str]] = field(default_factory=set)
 
     def issued(self, event: TagIssued) -> None:
         """A tag of this run; those that the session had before it was started again are stale from now on."""
@@ -76,10 +92,10 @@ class Replies:
 
     def planted(self, event: TagPlanted) -> None:
         """Where a tag stands in its owner's conversation."""
-        self._planted.setdefault((event.session, event.tag), event.depth_tokens)
+        self._planted.by.setdefault((event.session, event.tag), event.depth_tokens)
 
-    def ended(self, at: Ref, event: RequestEnded, opened: Open | None) -> Recall | None:
-        """Counts a request that is over; hands back the recall reply if it was one."""
+    def ended(self, at: Ref, event: RequestEnded, opened: Open | None, streams: Streams) -> Recall | None:
+        """Counts a request that is over, just now in `streams`; hands back the recall reply if it was one."""
         kind = event.kind
         recall = None
         degenerate = event.degenerate
@@ -87,17 +103,17 @@ class Replies:
             degenerate = "the server stopped it for repetition"
         hits = event.hits
         if kind in ASK_KINDS:
-            ask = opened.ask if opened is not None else self._streams.ask_of(event.req)
+            ask = opened.ask if opened is not None else streams.ask_of(event.req)
             if ask is None:
                 self.unlabelled_asks += 1
             elif event.outcome == "cancelled":
                 hits = self._all_hits(event)
             else:
                 hits = self._all_hits(event)
-                cls, recall = self._answer(at, event, ask, opened)
+                cls, recall = self._answer(at, event, ask, _Beside(opened, streams))
                 degenerate = _degenerate(event, cls)
         if hits:
-            self._leaks(at, event, hits, opened)
+            self._leaks(at, event, hits, _Beside(opened, streams))
         if event.content_chars or event.reasoning_chars or event.tool_chars:
             self.with_text += 1
             if degenerate is not None:
@@ -115,39 +131,37 @@ class Replies:
         seen = {hit.tag for hit in found}
         return found + tuple(hit for hit in event.hits if hit.tag not in seen)
 
-    def _answer(
-        self, at: Ref, event: RequestEnded, ask: TagAsked, opened: Open | None
-    ) -> tuple[AnyClass, Recall | None]:
+    def _answer(self, at: Ref, event: RequestEnded, ask: TagAsked, beside: _Beside) -> tuple[AnyClass, Recall | None]:
         """The class of a reply to a question, and the reply itself if it is one that the plan counts as a recall."""
         question, session = recall_question(ask.label), event.session
         registry, in_prompt = self._builder.registry, frozenset(self._in_prompt.get(session, ()))
         if not ask.tag:
             absent = classify.classify_absent(session, event, registry, question, self.max_model_len, in_prompt)
-            self._put(self.absents, self._recall(at, event, ask, opened, absent), ask)
+            self._put(self.absents, self._recall(at, event, ask, beside, absent), ask)
             return absent.cls, None
         reply = classify.classify(ask.tag, session, event, registry, question, self.max_model_len, in_prompt)
         if event.kind in ("reask_alone", "reask_load"):
             self._again(at, event, ask, reply)
             return reply.cls, None
-        recall = self._recall(at, event, ask, opened, reply)
+        recall = self._recall(at, event, ask, beside, reply)
         if event.kind == "tail":
             self._put(self.tails, recall, ask)
             return reply.cls, None
         self._put(self.recalls, recall, ask)
         return reply.cls, recall
 
-    def _put(self, answers: list[Recall], recall: Recall, ask: TagAsked) -> None:
+    def _put(self, answers: Rows[Recall], recall: Recall, ask: TagAsked) -> None:
         """Adds an answer. A question that was sent again because the server shed it is one: the last counts."""
-        place = None if ask.again_of is None else self._place.get((self.segment, ask.again_of))
+        place = None if ask.again_of is None else self._place.by.get((self.segment, ask.again_of))
         if place is None:
-            place = len(answers)
+            place = len(answers.rows)
             answers.append(recall)
         else:
-            answers[place] = recall
-        self._place[self.segment, recall.req] = place
+            answers.replace(place, recall)
+        self._place.put((self.segment, recall.req), place)
 
     def _recall(
-        self, at: Ref, event: RequestEnded, ask: TagAsked, opened: Open | None, reply: Classified | ClassifiedAbsent
+        self, at: Ref, event: RequestEnded, ask: TagAsked, beside: _Beside, reply: Classified | ClassifiedAbsent
     ) -> Recall:
         known_complete = classify.COMPLETE if isinstance(reply, Classified) else ABSENT_COMPLETE
         return Recall(
@@ -174,13 +188,13 @@ class Replies:
             finish_reason=event.finish_reason,
             max_tokens=event.max_tokens,
             completion_tokens=event.completion_tokens,
-            overlapped=opened is not None and self._streams.overlapped(opened, _clumped(event)),
-            foreign_present=opened is not None and opened.foreign_present,
+            overlapped=beside.any_other(_clumped(event)),
+            foreign_present=beside.opened is not None and beside.opened.foreign_present,
         )
 
     def _again(self, at: Ref, event: RequestEnded, ask: TagAsked, reply: Classified) -> None:
         """Puts a reply beside the miss that it asks again."""
-        place = None if ask.again_of is None else self._place.get((self.segment, ask.again_of))
+        place = None if ask.again_of is None else self._place.by.get((self.segment, ask.again_of))
         if place is None:
             self.unlabelled_asks += 1
             return
@@ -193,10 +207,10 @@ class Replies:
             miss=reply.cls in classify.MISSES,
             said=said(event, reply.tag_found),
         )
-        first = self.recalls[place]
-        self.recalls[place] = msgspec.structs.replace(first, reasks=(*first.reasks, again))
+        first = self.recalls.rows[place]
+        self.recalls.replace(place, msgspec.structs.replace(first, reasks=(*first.reasks, again)))
 
-    def _leaks(self, at: Ref, event: RequestEnded, hits: tuple[Hit, ...], opened: Open | None) -> None:
+    def _leaks(self, at: Ref, event: RequestEnded, hits: tuple[Hit, ...], beside: _Beside) -> None:
         session = event.session
         if event.kind == "turn" and self.replies_stay:
             self._in_prompt.setdefault(session, set()).update(hit.tag for hit in hits)
@@ -206,10 +220,10 @@ class Replies:
                 continue
             self._leaked.add((session, hit.tag))
             self.leak_counts[hit.kind] += 1
-            if len(self.leaks) < KEPT_LEAKS:
-                self.leaks.append(self._leak(at, event, hit, opened))
+            if len(self.leaks.rows) < KEPT_LEAKS:
+                self.leaks.append(self._leak(at, event, hit, beside))
 
-    def _leak(self, at: Ref, event: RequestEnded, hit: Hit, opened: Open | None) -> Leak:
+    def _leak(self, at: Ref, event: RequestEnded, hit: Hit, beside: _Beside) -> Leak:
         owner = hit.owner
         return Leak(
             at=at,
@@ -221,8 +235,8 @@ class Replies:
             kind=hit.kind,
             owner=owner,
             channel=hit.channel,
-            planted_depth_tokens=None if owner is None else self._planted.get((owner, hit.tag)),
-            overlapped=None if owner is None else opened is not None and self._streams.overlapped_with(opened, owner),
+            planted_depth_tokens=None if owner is None else self._planted.by.get((owner, hit.tag)),
+            overlapped=None if owner is None else beside.session(owner),
             said=said(event, hit.tag),
         )
 

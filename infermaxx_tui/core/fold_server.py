@@ -38,7 +38,7 @@ _GROWING = (
 _counters: Final[Callable[[MetricsRead], tuple[float | None, ...]]] = attrgetter(*_GROWING)
 _NOTHING: Final[tuple[float | None, ...]] = (None,) * len(_GROWING)
 _PEAKS: Final = ("running", "waiting", "kv_usage", "scrape_ms", "parse_ms")
-_peaks: Final[Callable[[MetricsRead], tuple[float | None, ...]]] = attrgetter(*_PEAKS)
+_peak_values: Final[Callable[[MetricsRead], tuple[float | None, ...]]] = attrgetter(*_PEAKS)
 
 
 @dataclass(slots=True)
@@ -89,10 +89,10 @@ class ServerSide:
             self._read_since_cut = False
 
     def _opened(self, us: int, count: int) -> None:
-        self._open = count
-        while self._recent and self._recent[-1][1] <= count:
-            self._recent.pop()
-        self._recent.append((us, count))
+        self._open, recent = count, self._recent
+        while recent and recent[-1][1] <= count:
+            recent.pop()
+        recent.append((us, count))
 
     def read(self, event: MetricsRead, us: int) -> None:
         """One reading; one that failed says nothing."""
@@ -107,9 +107,10 @@ class ServerSide:
         self._look_for_others(event, us)
 
     def _keep_peaks(self, event: MetricsRead) -> None:
-        for name, value in zip(_PEAKS, _peaks(event), strict=True):
-            if value is not None and value > self._peaks.get(name, -1.0):
-                self._peaks[name] = value
+        peaks = self._peaks
+        for name, value in zip(_PEAKS, _peak_values(event), strict=True):
+            if value is not None and value > peaks.get(name, -1.0):
+                peaks[name] = value
         if event.waiting is not None:
             self._waiting_known += 1
             self._waited += event.waiting > 0
@@ -126,7 +127,7 @@ class ServerSide:
             self._sent_before = max(self._sent - self._open, 0)
         before = _NOTHING if last is None or restarted else _counters(last)
         for name, value, old in zip(_GROWING, _counters(event), before, strict=True):
-            if value is not None and (value != old or name not in self._grown):
+            if value != old and value is not None:
                 grown = 0.0 if last is None else value - (old or 0.0)
                 self._grown[name] = self._grown.get(name, 0.0) + max(grown, 0.0)
         if event.finished:
@@ -142,10 +143,13 @@ class ServerSide:
 
     def _look_for_others(self, event: MetricsRead, us: int) -> None:
         beyond = round(self._finished_here) - (self._sent - self._sent_before)
-        self._foreign_requests = max(self._foreign_requests, beyond)
-        while self._recent and us - self._recent[0][0] > RECENT_US:
-            self._recent.popleft()
-        ours = max(self._open, self._recent[0][1] if self._recent else 0)
+        if beyond > self._foreign_requests:
+            self._foreign_requests = beyond
+        recent, ours = self._recent, self._open
+        while recent and us - recent[0][0] > RECENT_US:
+            recent.popleft()
+        if recent and recent[0][1] > ours:
+            ours = recent[0][1]
         over = 0 if event.running is None else round(event.running) - ours
         self._over = self._over + 1 if over > 0 else 0
         if self._over >= IN_A_ROW:

@@ -2,74 +2,60 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from infermaxx_tui.core.events import Beat, RequestEnded, SessionEnded, SessionStarted
 from infermaxx_tui.core.evidence import Recall
 from infermaxx_tui.core.fold_streams import Open
+from infermaxx_tui.core.kept import Table
 from infermaxx_tui.core.state import Phase, SessionState
 
 RATE_WINDOW_MS = 500.0
 """A beat shorter than this gives no rate: the last one of a run may be of any length."""
 
 
-class _Session:
+@dataclass(slots=True, eq=False)
+class Session:
     """One conversation. `last_us` is when its newest token came."""
 
-    __slots__ = (
-        "asked",
-        "cached_share",
-        "capped",
-        "depth",
-        "ended",
-        "last_us",
-        "lost",
-        "planned",
-        "planted",
-        "recalled",
-        "tokens",
-        "ttft_ms",
-        "turn",
-        "wave",
-    )
-
-    def __init__(self, wave: int, planned: int) -> None:
-        self.wave = wave
-        self.planned = planned
-        self.turn = 0
-        self.depth = 0
-        self.tokens = 0
-        self.ttft_ms: float | None = None
-        self.cached_share: float | None = None
-        self.planted = 0
-        self.asked = 0
-        self.recalled = 0
-        self.lost = 0
-        self.capped = 0
-        self.last_us = -1
-        self.ended: str | None = None
+    wave: int
+    planned: int
+    turn: int = 0
+    depth: int = 0
+    tokens: int = 0
+    ttft_ms: float | None = None
+    cached_share: float | None = None
+    planted: int = 0
+    asked: int = 0
+    recalled: int = 0
+    lost: int = 0
+    capped: int = 0
+    last_us: int = -1
+    ended: str | None = None
 
 
+@dataclass(slots=True)
 class Sessions:
     """All conversations by number. Memory grows with them, not with their requests."""
 
-    def __init__(self) -> None:
-        self._all: dict[int, _Session] = {}
-        self._newest_beat: Beat | None = None
-        self._abandoned_asks = 0
-        self.depth_reached = 0
+    depth_reached: int = 0
+    _all: Table[int, Session] = field(default_factory=Table)
+    _newest_beat: Beat | None = None
+    _abandoned_asks: int = 0
 
-    def of(self, session: int) -> _Session:
+    def of(self, session: int) -> Session:
         """The conversation, made on first sight."""
-        found = self._all.get(session)
+        found = self._all.by.get(session)
         if found is None:
-            found = self._all[session] = _Session(0, 0)
+            found = self._all.by[session] = Session(0, 0)
         return found
 
     def started(self, event: SessionStarted) -> None:
         """A conversation begins, or begins again after a resume: what it was asked before stays asked."""
-        before = self._all.get(event.session)
+        before = self._all.by.get(event.session)
         if before is not None:
             self._abandoned_asks += before.asked
-        self._all[event.session] = _Session(event.wave, event.planned_recalls)
+        self._all.put(event.session, Session(event.wave, event.planned_recalls))
 
     def ended(self, event: SessionEnded) -> None:
         """A conversation is over."""
@@ -81,15 +67,17 @@ class Sessions:
     def beat(self, event: Beat, mono_us: int) -> None:
         """Tokens and depth of all streams in one window."""
         self._newest_beat = event
-        sessions = self._all
-        for number, tokens, depth in zip(event.sessions, event.tokens, event.depths, strict=False):
-            session = sessions.get(number) or self.of(number)
+        sessions = list(map(self._all.by.get, event.sessions))
+        for number, session, tokens, depth in zip(event.sessions, sessions, event.tokens, event.depths, strict=False):
+            if session is None:
+                session = self.of(number)
             session.depth = depth
             if tokens:
                 session.tokens += tokens
                 session.last_us = mono_us
-            if depth > self.depth_reached:
-                self.depth_reached = depth
+        deepest = max(event.depths[: min(len(event.sessions), len(event.tokens))], default=0)
+        if deepest > self.depth_reached:
+            self.depth_reached = deepest
 
     def rates(self) -> dict[int, float]:
         """Tokens per second in the newest beat, by conversation; empty before the first one or if it is too short."""
@@ -125,10 +113,10 @@ class Sessions:
         that never began owes none at all.
         """
         not_due = sum(
-            max(session.planned - session.asked, 0) for session in self._all.values() if session.ended == "duration"
+            max(session.planned - session.asked, 0) for session in self._all.by.values() if session.ended == "duration"
         )
         if duration_over:
-            not_due += max(planned - sum(session.planned for session in self._all.values()), 0)
+            not_due += max(planned - sum(session.planned for session in self._all.by.values()), 0)
         return max(planned + self._abandoned_asks - not_due, 0)
 
     def states(self, opened: dict[int, Open], now_us: int) -> tuple[SessionState, ...]:
@@ -142,14 +130,14 @@ class Sessions:
         rates = self.rates()
         return tuple(
             self._state(number, since.get(number), number in decoding, now_us, rates.get(number))
-            for number in sorted(self._all)
+            for number in sorted(self._all.by)
             if number >= 0  # an earlier run's conversation is none of this run's
         )
 
     def _state(
         self, number: int, since_us: int | None, decoding: bool, now_us: int, rate: float | None
     ) -> SessionState:
-        session = self._all[number]
+        session = self._all.by[number]
         phase: Phase = "ended" if session.ended else "decoding" if decoding else "prefill"
         if since_us is None and not session.ended:
             phase = "between"

@@ -6,44 +6,46 @@ only if somebody else's tag was there to be leaked. Both are decided here, from 
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from infermaxx_tui.core.events import RequestStarted, TagAsked
 
 
+@dataclass(slots=True)
 class Open:
     """A request that has not ended."""
 
-    __slots__ = ("ask", "beside_other", "first_at", "foreign_present", "session", "since_us")
-
-    def __init__(self, session: int, since_us: int) -> None:
-        self.session = session
-        self.since_us = since_us
-        self.ask: TagAsked | None = None
-        self.first_at: int | None = None
-        """Place of the first token in the order of first tokens and ends; None before it."""
-        self.foreign_present = False
-        self.beside_other = False
-        """Another session's request was open at the same time."""
+    session: int
+    since_us: int
+    ask: TagAsked | None = None
+    first_at: int | None = None
+    """Place of the first token in the order of first tokens and ends; None before it."""
+    foreign_present: bool = False
+    beside_other: bool = False
+    """Another session's request was open at the same time."""
 
 
+@dataclass(slots=True)
 class Streams:
     """Open requests by number, and the order of first tokens and ends.
 
     Memory grows with the conversations of the run, not with its requests.
     """
 
-    def __init__(self) -> None:
-        self.open: dict[int, Open] = {}
-        self.decoding = 0
-        self.decoding_peak = 0
-        self.in_flight_peak = 0
-        self._asks: dict[int, TagAsked] = {}
-        self._decoding_of: dict[int, int] = {}
-        self._order = 0
-        self._last_end: dict[int, int] = {}
-        self._newest_end: tuple[int, int] = (-1, -1)
-        self._newest_other: tuple[int, int] = (-1, -1)
-        self._planting: set[int] = set()
-        self._holders: set[int] = set()
+    open: dict[int, Open] = field(default_factory=dict)
+    decoding: int = 0
+    decoding_peak: int = 0
+    in_flight_peak: int = 0
+    _alone: dict[int, int] = field(default_factory=dict)
+    """Sessions of the open requests beside which no other session's was open."""
+    _asks: dict[int, TagAsked] = field(default_factory=dict)
+    _decoding_of: dict[int, int] = field(default_factory=dict)
+    _order: int = 0
+    _last_end: dict[int, int] = field(default_factory=dict)
+    _newest_end: tuple[int, int] = (-1, -1)
+    _newest_other: tuple[int, int] = (-1, -1)
+    _planting: set[int] = field(default_factory=set)
+    _holders: set[int] = field(default_factory=set)
 
     def planted(self, session: int) -> None:
         """The next request of the session carries a tag."""
@@ -65,13 +67,26 @@ class Streams:
             opened.ask = self._asks.pop(event.req, None)
         for other in self.open.values():
             if other.session != session:
-                other.beside_other = opened.beside_other = True
+                opened.beside_other = True
+                break
+        if self._alone:
+            self._no_more_alone(session, event.req)
+        if not opened.beside_other:
+            self._alone[event.req] = session
         self.open[event.req] = opened
         if session in self._planting:
             self._planting.discard(session)
             self._holders.add(session)
         if len(self.open) > self.in_flight_peak:
             self.in_flight_peak = len(self.open)
+
+    def _no_more_alone(self, session: int, req: int) -> None:
+        """A request of a session goes out beside those of others; whoever had its number before is forgotten."""
+        for known, other in tuple(self._alone.items()):
+            if other != session:
+                self.open[known].beside_other = True
+            if other != session or known == req:
+                del self._alone[known]
 
     def first_token(self, req: int) -> Open | None:
         """A stream began to decode."""
@@ -91,6 +106,8 @@ class Streams:
     def ended(self, req: int) -> Open | None:
         """A request is over; None if the log never said that it began."""
         opened = self.open.pop(req, None)
+        if self._alone:
+            self._alone.pop(req, None)
         if opened is None or opened.first_at is None:
             return opened
         session = opened.session
@@ -137,6 +154,7 @@ class Streams:
     def restarted(self) -> None:
         """A new segment begins: nothing of the last one is open, and a new server may hold none of its tags."""
         self.open.clear()
+        self._alone.clear()
         self._asks.clear()
         self._decoding_of.clear()
         self._planting.clear()

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from infermaxx_tui.core.events import Record, RunStarted
 
 
+@dataclass(slots=True)
 class LogClock:
-    """Microseconds since the first line. It never goes back, whatever a damaged log says."""
+    """Microseconds since the first line. It never goes back, whatever a damaged log says.
 
-    def __init__(self, now_us: int = 0, mono_us: int | None = None, segment: int | None = None) -> None:
-        """A clock for a log from its first line on, or from a line of which all three are known."""
-        self.now_us = now_us
-        self.segment = segment
-        self._shift_us = None if mono_us is None else now_us - mono_us
+    A clock is for a log from its first line on, or from a line of which `now_us`, `mono_us` and `segment` are known.
+    """
+
+    now_us: int = 0
+    mono_us: int | None = None
+    segment: int | None = None
+    _shift_us: int | None = None
+
+    def __post_init__(self) -> None:
+        if self._shift_us is None and self.mono_us is not None:
+            self._shift_us = self.now_us - self.mono_us
 
     def at(self, record: Record) -> int:
         """Log time of the next line. Lines must come in the order of the log."""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Final
-
-import msgspec
 
 _ALPHA: Final = 0.05
 _Z95: Final = 1.959963984540054
@@ -109,30 +108,32 @@ def quantile(values: Iterable[float], q: float) -> float | None:
     return min(max(left * (1 - share) + right * share, left), right)
 
 
-class LogHistogram(msgspec.Struct):
+@dataclass(slots=True)
+class LogHistogram:
     """Counts of durations in buckets 5 % wide, as events.Beat.gap_buckets holds them.
 
     Bucket 0 ends at 0.01 ms; bucket k goes from 0.01 * 1.05 ** (k - 1) ms up to and with 0.01 * 1.05 ** k ms.
     """
 
-    counts: dict[int, int] = msgspec.field(default_factory=dict)
+    counts: dict[int, int] = field(default_factory=dict)
 
     @staticmethod
     def bucket(ms: float) -> int:
         """Index of the bucket of a duration in ms. Raises ValueError if it is negative or not finite."""
-        if not (ms >= 0 and math.isfinite(ms)):
+        if not 0 <= ms < math.inf:
             raise ValueError(f"{ms} ms is not a duration")
         return 0 if ms <= _BASE_MS else math.ceil(math.log(ms / _BASE_MS) / _LOG_WIDTH)
 
     def add(self, ms: float, count: int = 1) -> None:
-        """Counts a duration in ms."""
-        index = self.bucket(ms)
-        self.counts[index] = self.counts.get(index, 0) + count
+        """Counts a duration in ms. Raises ValueError as `bucket`."""
+        index, counts = self.bucket(ms), self.counts
+        counts[index] = counts.get(index, 0) + count
 
     def merge(self, pairs: Iterable[tuple[int, int]]) -> None:
         """Adds (bucket, count) pairs."""
+        counts = self.counts
         for index, count in pairs:
-            self.counts[index] = self.counts.get(index, 0) + count
+            counts[index] = counts.get(index, 0) + count
 
     def pairs(self) -> tuple[tuple[int, int], ...]:
         """(bucket, count) pairs by ascending bucket, for events.Beat.gap_buckets."""

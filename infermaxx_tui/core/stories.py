@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 import msgspec
@@ -10,6 +10,7 @@ import msgspec
 from infermaxx_tui.core import events as e
 from infermaxx_tui.core.classify import RECALLED
 from infermaxx_tui.core.evidence import Leak, Recall, Ref
+from infermaxx_tui.core.kept import BLOCK, Rows
 from infermaxx_tui.core.marks import degenerate
 
 FEED_KEPT = 400
@@ -38,11 +39,11 @@ QUIET: Final[frozenset[type[e.Event]]] = frozenset(
 """The traffic between the things that people look for."""
 
 
+@dataclass(slots=True)
 class Feed:
     """The newest things that happened; of constant size. Feed it with `add` after the fold."""
 
-    def __init__(self) -> None:
-        self._kept: deque[FeedEntry] = deque(maxlen=FEED_KEPT)
+    _kept: Rows[FeedEntry] = field(default_factory=Rows)
 
     def add(self, at_us: int, record: e.Record, recall: Recall | None, leak: Leak | None) -> None:
         """Takes in a line of the log, with the reply and the leak that the fold found newest."""
@@ -64,11 +65,14 @@ class Feed:
 
     def _put(self, at_us: int, record: e.Record, session: int | None, kind: str, text: str, tone: Tone) -> None:
         ref = (record.part, record.seq)
-        self._kept.append(FeedEntry(at_us, record.wall_ms, ref, session, kind, text, tone))
+        kept = self._kept
+        kept.append(FeedEntry(at_us, record.wall_ms, ref, session, kind, text, tone))
+        if len(kept.rows) >= FEED_KEPT + BLOCK:
+            kept.drop_first_block()
 
     def entries(self) -> tuple[FeedEntry, ...]:
         """What is kept, newest last."""
-        return tuple(self._kept)
+        return tuple(self._kept.rows[-FEED_KEPT:])
 
 
 def _whose(leak: Leak) -> str:

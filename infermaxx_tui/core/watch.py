@@ -2,24 +2,40 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from infermaxx_tui.core.events import Record, RequestEnded, Unknown
 from infermaxx_tui.core.evidence import Leak, Recall
 from infermaxx_tui.core.fold import Fold
+from infermaxx_tui.core.fold_parts import FoldParts
 from infermaxx_tui.core.logtime import LogClock
 from infermaxx_tui.core.marks import Mark, degenerate, mark_of, mark_of_leak, mark_of_miss
 from infermaxx_tui.core.stories import QUIET, Feed
 
 
-class Watch:
-    """A run as far as it was watched. A twin of it goes on by itself."""
+class WatchParts(msgspec.Struct):
+    """All that a watch keeps."""
 
-    def __init__(self) -> None:
-        self.fold = Fold()
-        self.feed = Feed()
-        self.clock = LogClock()
+    fold: FoldParts = msgspec.field(default_factory=FoldParts)
+    feed: Feed = msgspec.field(default_factory=Feed)
+    clock: LogClock = msgspec.field(default_factory=LogClock)
+    next: dict[int, int] = {}
+    """Of each part, the number that its next line must have at the least."""
+
+
+class Watch:
+    """A run as far as it was watched."""
+
+    def __init__(self, parts: WatchParts | None = None) -> None:
+        """A watch from the first line on, or one that goes on from what another one kept."""
+        self.parts = parts = parts or WatchParts()
+        """Everything that is kept."""
+        self.fold = Fold(parts.fold)
+        self.feed = parts.feed
+        self.clock = parts.clock
         self.marks: tuple[Mark, ...] = ()
         """What the newest line is for whoever looks for failures, by itself and by what the fold made of it."""
-        self._next: dict[int, int] = {}
+        self._next = parts.next
 
     def add(self, record: Record | Unknown) -> bool:
         """Takes in the next line; False for one that is no event, or whose number had been there."""

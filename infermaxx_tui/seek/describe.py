@@ -8,10 +8,9 @@ from typing import Final
 
 import orjson
 
-from infermaxx_tui.core.events import SCHEMA, Record, RunEnded
+from infermaxx_tui.core.events import SCHEMA, Record, RunEnded, decode
 from infermaxx_tui.log import parts
 from infermaxx_tui.rundir import RunFolder
-from infermaxx_tui.seek.lines import decode_line
 
 HUGE_BYTES: Final = 1 << 30
 """From here on, opening takes long enough to be announced."""
@@ -65,7 +64,7 @@ def span_us(folder: Path) -> int:
     span = 0
     for path in parts(folder):
         with path.open("rb") as file:
-            first = decode_line(file.readline(_TAIL).rstrip(b"\n"))
+            first = decode(file.readline(_TAIL).rstrip(b"\n"))
         last = _last(path)[1]
         if isinstance(first, Record) and isinstance(last, Record):
             span += max(last.mono_us - first.mono_us, 0)
@@ -99,7 +98,7 @@ def _last(path: Path) -> tuple[int, object]:
     whole, newline, torn = tail.rpartition(b"\n")
     if not newline:
         return len(tail), None
-    return len(torn), decode_line(whole.rpartition(b"\n")[2])
+    return len(torn), decode(whole.rpartition(b"\n")[2])
 
 
 def _gap(found: tuple[Path, ...], last: object) -> str:
@@ -109,7 +108,7 @@ def _gap(found: tuple[Path, ...], last: object) -> str:
         return ""
     lines, first = 0, None
     with path.open("rb") as file:
-        first = decode_line(file.readline(_TAIL).rstrip(b"\n"))
+        first = decode(file.readline(_TAIL).rstrip(b"\n"))
         file.seek(0)
         while block := file.read(_BLOCK):
             lines += block.count(b"\n")

@@ -6,13 +6,12 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from infermaxx_tui.core.events import Record, RunStarted, Unknown
+from infermaxx_tui.core.events import Record, RunStarted, Unknown, decode
 from infermaxx_tui.core.logtime import LogClock
 from infermaxx_tui.core.series import SERIES
 from infermaxx_tui.core.timeline import FIRST_BUCKET_US, Timeline, TimelineView
 from infermaxx_tui.seek.files import Again
 from infermaxx_tui.seek.indexfile import Position
-from infermaxx_tui.seek.lines import decode_line
 
 LONGEST_US: Final = 3_600_000_000
 """A longer stretch is shown as the whole log knows it."""
@@ -45,7 +44,7 @@ class _Stretch:
         for file, block in again(*self._place):
             for line in block.lines:
                 if _WANTED.search(line, 0, _HEAD_BYTES) is not None:
-                    self._take(decode_line(line))
+                    self._take(decode(line))
             self._place = file, block.after
             if self._clock.now_us > to_us:
                 return

@@ -1,0 +1,69 @@
+"""All that a fold keeps, as one struct: what is put away and taken out again is this, and nothing else."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+import msgspec
+
+from infermaxx_tui.core.events import GateChecked, Outcome, RequestKind, StartupRead
+from infermaxx_tui.core.evidence import Recall
+from infermaxx_tui.core.fold_availability import Availability
+from infermaxx_tui.core.fold_delivery import Deliveries, Tally
+from infermaxx_tui.core.fold_gauges import Gauges
+from infermaxx_tui.core.fold_gpu import Gpus
+from infermaxx_tui.core.fold_lines import Lines
+from infermaxx_tui.core.fold_replies import Replies
+from infermaxx_tui.core.fold_server import ServerSide
+from infermaxx_tui.core.fold_sessions import Sessions
+from infermaxx_tui.core.fold_streams import Streams
+from infermaxx_tui.core.regime import Regime
+from infermaxx_tui.core.state import Meta
+
+NOTES_KEPT = 20
+"""Remarks for people that are kept, the newest."""
+
+
+def _notes() -> deque[str]:
+    return deque(maxlen=NOTES_KEPT)
+
+
+@dataclass(slots=True)
+class RunFacts:
+    """What is known of the run as a whole."""
+
+    meta: Meta | None = None
+    segment: int = 0
+    planned_recalls: int = 0
+    regime: Regime | None = None
+    startup: StartupRead | None = None
+    gates: dict[str, GateChecked] = field(default_factory=dict)
+    asked: int = 0
+    answered: int = 0
+    outcomes: dict[tuple[RequestKind, Outcome], int] = field(default_factory=dict)
+    anomalies: dict[str, int] = field(default_factory=dict)
+    generated_tokens: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int | None = None
+    evidence_lost: Tally = field(default_factory=Tally)
+    stop_by: str | None = None
+    ended: str | None = None
+    duration_over: bool = False
+    notes: deque[str] = field(default_factory=_notes)
+    newest: Recall | None = None
+
+
+class FoldParts(msgspec.Struct):
+    """Everything. Whoever adds to a fold adds here, as a msgspec struct of typed values."""
+
+    lines: Lines = msgspec.field(default_factory=Lines)
+    streams: Streams = msgspec.field(default_factory=Streams)
+    sessions: Sessions = msgspec.field(default_factory=Sessions)
+    replies: Replies = msgspec.field(default_factory=Replies)
+    deliveries: Deliveries = msgspec.field(default_factory=Deliveries)
+    availability: Availability = msgspec.field(default_factory=Availability)
+    gauges: Gauges = msgspec.field(default_factory=Gauges)
+    server: ServerSide = msgspec.field(default_factory=ServerSide)
+    gpus: Gpus = msgspec.field(default_factory=Gpus)
+    run: RunFacts = msgspec.field(default_factory=RunFacts)

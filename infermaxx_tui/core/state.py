@@ -10,10 +10,12 @@ from typing import Literal
 
 import msgspec
 
+from infermaxx_tui.core.drift import DriftSeen
 from infermaxx_tui.core.events import GateChecked, Host, Outcome, RequestKind, StartupRead
 from infermaxx_tui.core.evidence import Findings, Leak, Loss, Recall, Ref
 from infermaxx_tui.core.gpu_summary import GpuSummary
 from infermaxx_tui.core.limits import Limits
+from infermaxx_tui.core.quality.gate import Asked
 from infermaxx_tui.core.regime import Regime
 from infermaxx_tui.core.server_seen import ServerSeen
 
@@ -229,3 +231,9 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     """What the server's start-up log says; None if nobody looked for one."""
     gates: tuple[GateChecked, ...] = ()
     """Conditions of the run, the newest answer of each."""
+    quality: Asked = Asked()
+    """Tasks with one right answer, and what was answered."""
+    speed_withheld: str | None = None
+    """Why no throughput of this run may be shown (then all rates here are None); None if it may be."""
+    drift: DriftSeen = DriftSeen()
+    """What may have moved while the run went on."""

@@ -34,6 +34,18 @@ class Usage(msgspec.Struct, frozen=True):
     prompt_tokens: int | None = None
     cached_tokens: int | None = None
     output_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    """How many of the output tokens were reasoning. Where its text is not in the file, this is all that is known."""
+
+
+class TokenIds(msgspec.Struct, frozen=True):
+    """One request as the ids that really went over the wire, in the recorder's vocabulary."""
+
+    kept_tokens: int
+    """How many ids of the previous prompt and reply this prompt begins with; 0 in the first request of a window."""
+    added: tuple[int, ...]
+    """The ids of the prompt after those."""
+    reply: tuple[int, ...]
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -47,6 +59,10 @@ class Request(msgspec.Struct, frozen=True):
     """Seconds a person took before this request."""
     tool_delay_s: float = 0.0
     """Seconds the tools took before this request."""
+    ids: TokenIds | None = None
+    """The recorded ids, None where the file has none."""
+    block_ids: tuple[int, ...] = ()
+    """Content-free traces only: one id a block of the prompt, each standing for all text up to the block's end."""
 
 
 class Window(msgspec.Struct, frozen=True):
@@ -70,6 +86,14 @@ class Session(msgspec.Struct, frozen=True):
     model: str | None = None
     loss: tuple[tuple[str, int], ...] = ()
     """The loss ledger: what the file could not know or what was dropped, by name, with counts; sorted by name."""
+    content_free: bool = False
+    """The file holds lengths, block ids and delays, and no text: deltas and replies are empty, `usage` says how long
+    they were. A replay of it is blind to degeneration, since nobody knows what a good reply would have been."""
+    block_tokens: int | None = None
+    """Tokens that one of the requests' block ids stands for, None without block ids."""
+    spawned_after: int | None = None
+    """How many of the parent's replies there were when one of them started this session, that one included. None where
+    the file does not link the two by an id or by nesting: it is never guessed from times."""
 
     @property
     def requests(self) -> tuple[Request, ...]:

@@ -17,16 +17,13 @@ tools_changed: requests whose tools differ from the session's. subagent_unreadab
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from infermaxx_tui.core.transcript import Session, TranscriptError
-from infermaxx_tui.importers import claude_code, openai_chat
-from infermaxx_tui.importers.jsonl import JsonLines
+from infermaxx_tui.importers.detect import importer_of
 
 __all__ = ["load", "load_all", "stream"]
-
-_Importer = Callable[[Path], Iterator[Session]]
 
 
 def load(path: Path) -> tuple[Session, ...]:
@@ -41,7 +38,7 @@ def load(path: Path) -> tuple[Session, ...]:
 def stream(path: Path) -> Iterator[Session]:
     """As `load`, one session after another; of chat JSONL only conversations that may still go on are held."""
     found = False
-    for session in _importer(path)(path):
+    for session in importer_of(path)(path):
         found = True
         yield session
     if not found:
@@ -55,24 +52,3 @@ def load_all(paths: Iterable[Path]) -> tuple[Session, ...]:
         for session in stream(path):
             out.setdefault((session.format, session.source, session.id), session)
     return tuple(out.values())
-
-
-def _importer(path: Path) -> _Importer:
-    """The importer for a file, by the first line that says what it is."""
-    reader = JsonLines(path)
-    seen: int | None = None
-    for number, record in reader:
-        if openai_chat.request_body(record) is not None:
-            return openai_chat.sessions
-        if claude_code.is_record(record):
-            return claude_code.sessions
-        seen = number if seen is None else seen
-    if seen is not None:
-        raise TranscriptError(str(path), seen, f"JSON lines of no format known here: give {_KNOWN}")
-    if reader.problem is not None:
-        line, reason = reader.problem
-        raise TranscriptError(str(path), line, f"{reason}: give {_KNOWN}")
-    raise TranscriptError(str(path), None, f"the file is empty: give {_KNOWN}")
-
-
-_KNOWN = "OpenAI chat JSONL (one object with `messages` a line) or a Claude Code session file"

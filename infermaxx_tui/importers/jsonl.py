@@ -5,25 +5,21 @@ Lines are bytes between `\\n`; nothing else separates them, since U+2028 and U+0
 
 from __future__ import annotations
 
-import gzip
 import json
-import zlib
 from collections import Counter
 from collections.abc import Iterator
-from io import BufferedReader
 from pathlib import Path
 from typing import NamedTuple
 
 import orjson
 
-from infermaxx_tui.core.transcript import TranscriptError
+from infermaxx_tui.importers.packed import chunks
 from infermaxx_tui.importers.values import JsonObject, repair
 
 MAX_LINE_BYTES = 128 * 1024 * 1024
 """A longer line is left out and counted: agents have written single records of 79 MB (transcripts.md §3.8)."""
 
-_CHUNK_BYTES = 1 << 20
-_GZIP, _ZSTD, _BOM = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xef\xbb\xbf"
+TOO_DEEP = "nested too deeply"
 
 
 class RawLine(NamedTuple):
@@ -57,11 +53,12 @@ class JsonLines:
 
     def take_loss(self) -> Counter[str]:
         """What was lost since this was last asked."""
-        loss, self.loss = self.loss, Counter()
+        loss = self.loss.copy()
+        self.loss.clear()
         return loss
 
     def __iter__(self) -> Iterator[tuple[int, JsonObject]]:
-        for line in _raw_lines(self.path, self._max):
+        for line in _split(chunks(self.path), self._max):
             if not line.overlong and not line.data.strip():
                 continue
             self.lines += 1
@@ -74,23 +71,18 @@ class JsonLines:
             self._bad(line, "line_too_long", f"longer than {self._max} bytes")
             return None
         try:
-            value, lenient = orjson.loads(line.data), False
-        except orjson.JSONDecodeError:
-            try:
-                value, lenient = _lenient(line.data, self.loss), True
-            except ValueError as error:
-                self._bad(line, "malformed_line" if line.ended else "torn_tail", f"not JSON: {error}")
-                return None
-            except RecursionError:
-                self._bad(line, "malformed_line", "not JSON: nested too deeply")
-                return None
+            value, mend = parse(line.data, self.loss)
+        except ValueError as error:
+            torn = not line.ended and str(error) != TOO_DEEP
+            self._bad(line, "torn_tail" if torn else "malformed_line", f"not JSON: {error}")
+            return None
         if not isinstance(value, dict):
             self._bad(line, "malformed_line", f"a JSON {_KINDS.get(type(value), 'value')}, not an object")
             return None
         for key in self._drop:
             value.pop(key, None)
-        if lenient:
-            self.loss["surrogate_repaired"] += _mend(value)
+        if mend:
+            self.loss["surrogate_repaired"] += mend_strings(value)
         return value
 
     def _bad(self, line: RawLine, name: str, reason: str) -> None:
@@ -102,45 +94,10 @@ class JsonLines:
 _KINDS: dict[type, str] = {list: "list", str: "string", int: "number", float: "number", bool: "truth value"}
 
 
-def _raw_lines(path: Path, max_bytes: int) -> Iterator[RawLine]:
-    try:
-        with path.open("rb") as file:
-            yield from _split(_unpacked(file, path), max_bytes)
-    except FileNotFoundError:
-        raise TranscriptError(str(path), None, "no such file") from None
-    except IsADirectoryError:
-        raise TranscriptError(str(path), None, "is a folder: name the files in it") from None
-    except (gzip.BadGzipFile, zlib.error) as error:
-        raise TranscriptError(str(path), None, f"damaged gzip: {error}") from None
-    except OSError as error:
-        raise TranscriptError(str(path), None, f"cannot be read: {error.strerror or error}") from None
-
-
-def _unpacked(file: BufferedReader, path: Path) -> BufferedReader | gzip.GzipFile:
-    magic = file.read(4)
-    file.seek(0)
-    if magic == _ZSTD:
-        raise TranscriptError(str(path), None, "zstd is not read here: unpack it with `zstd -d` first")
-    if magic[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        raise TranscriptError(str(path), 1, "not UTF-8 but UTF-16: convert it with `iconv -f UTF-16 -t UTF-8`")
-    return gzip.GzipFile(fileobj=file) if magic[:2] == _GZIP else file
-
-
-def _chunks(file: BufferedReader | gzip.GzipFile) -> Iterator[bytes]:
-    while True:
-        try:
-            chunk = file.read1(_CHUNK_BYTES)
-        except EOFError:  # a gzip that is still being written
-            return
-        if not chunk:
-            return
-        yield chunk
-
-
-def _split(file: BufferedReader | gzip.GzipFile, max_bytes: int) -> Iterator[RawLine]:
+def _split(stream: Iterator[bytes], max_bytes: int) -> Iterator[RawLine]:
     """Lines of a stream of chunks; never holds more than the cap and a chunk."""
     number, held, parts = 1, 0, list[bytes]()
-    for chunk in _chunks(file):
+    for chunk in stream:
         pieces = chunk.split(b"\n")
         for i, piece in enumerate(pieces):
             held += len(piece)
@@ -157,22 +114,30 @@ def _split(file: BufferedReader | gzip.GzipFile, max_bytes: int) -> Iterator[Raw
 
 def _line(number: int, parts: list[bytes], overlong: bool, ended: bool) -> RawLine:
     data = b"".join(parts)
-    if number == 1:
-        data = data.removeprefix(_BOM)
     return RawLine(number, data.removesuffix(b"\r"), ended, overlong)
 
 
-def _lenient(data: bytes, loss: Counter[str]) -> object:
-    """What the standard library's parser makes of it, which takes lone surrogates and NaN. Raises ValueError."""
+def parse(data: bytes, loss: Counter[str]) -> tuple[object, bool]:
+    """What JSON says, and whether its strings may hold lone surrogates. Raises ValueError.
+
+    What the quick parser refuses goes to the standard library's, which takes lone surrogates and NaN.
+    """
+    try:
+        return orjson.loads(data), False
+    except orjson.JSONDecodeError:
+        pass
     try:
         text = data.decode("utf-8", "surrogatepass")
     except UnicodeDecodeError:
         text = data.decode("utf-8", "replace")
         loss["invalid_utf8"] += 1
-    return json.loads(text)
+    try:
+        return json.loads(text), True
+    except RecursionError:
+        raise ValueError(TOO_DEEP) from None
 
 
-def _mend(root: JsonObject) -> int:
+def mend_strings(root: object) -> int:
     """Makes every key and string valid Unicode in place and returns how many were not; no recursion, so no limit."""
     mended = 0
     stack: list[object] = [root]

@@ -113,7 +113,7 @@ def test_gzip_whole_and_cut(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"\x28\xb5\x2f\xfd1234", "zstd"),
+        (b"\x28\xb5\x2f\xfd1234", "damaged zstd"),
         ("{}\n".encode("utf-16"), "UTF-16"),
         (b"\x1f\x8b\x08\x00junkjunkjunkjunk", "damaged gzip"),
     ],

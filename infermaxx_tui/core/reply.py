@@ -10,10 +10,10 @@ from __future__ import annotations
 import msgspec
 
 from infermaxx_tui.core.events import Outcome
-from infermaxx_tui.core.sse import SseFault, SseParser
+from infermaxx_tui.core.sse import Payload, SseFault, SseParser
 from infermaxx_tui.core.think import Think, ThinkSplitter
 from infermaxx_tui.core.tool_calls import ToolCalls
-from infermaxx_tui.core.wire import Chunk, Done, Malformed, ServerError, ToolDelta, Usage, WireEvent, parse
+from infermaxx_tui.core.wire import Chunk, Done, Malformed, ServerError, ToolDelta, Usage, WireEvent, parse, plain_token
 from infermaxx_tui.core.wire_odd import as_text, one_line
 
 BUFFERED_US = 1000
@@ -80,6 +80,37 @@ class Reply(msgspec.Struct, kw_only=True):
     def __post_init__(self) -> None:
         if self.think is not None:
             self._splitter = ThinkSplitter(self.think)
+
+    def take(self, payload: Payload, at_us: int) -> tuple[int | None, int]:
+        """What `add` does and returns, of a payload as the parser gives it.
+
+        The hot path: a token in the middle of a reply, with its ids and nothing else, goes from JSON into this reply
+        without an object in between; anything else goes the long way.
+        """
+        if type(payload) is not bytes or self.server_id is None or self.finish_reason is not None or self.done:
+            return self.add(parse(payload), at_us)
+        choice = plain_token(payload)
+        if choice is None:
+            return self.add(parse(payload), at_us)
+        content, reasoning, ids, delta = choice.text or "", "", choice.token_ids or (), choice.delta
+        if delta is not None:
+            content, reasoning = delta.content or content, delta.reasoning or delta.reasoning_content or ""
+        if self._splitter is not None:
+            content, reasoning = self._splitter.split(content, ids)
+        self.chunks += 1
+        if reasoning:
+            self._reasoning.append(reasoning)
+        if content:
+            self._content.append(content)
+            if self.first_visible_us is None and not content.isspace():
+                self.first_visible_us = at_us
+        self.ids += ids
+        last = self.last_token_us
+        if last is None or len(ids) > 1:
+            return self._stamp(len(ids), at_us)
+        self.tokens += 1
+        self.last_token_us = at_us
+        return at_us - last, 1
 
     def add(self, event: WireEvent, at_us: int) -> tuple[int | None, int]:
         """Takes an event that was read at `at_us`.

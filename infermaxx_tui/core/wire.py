@@ -145,6 +145,23 @@ class _Root(msgspec.Struct, gc=False):
 _decode = msgspec.json.Decoder(_Root).decode
 
 
+def plain_token(payload: bytes) -> _Choice | None:
+    """The one choice of an event that brings ids and text and nothing else; None for any other, which `parse` reads."""
+    try:
+        root = _decode(payload)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    choices = root.choices
+    if not choices or len(choices) > 1 or root.usage is not None or root.error is not None:
+        return None
+    choice = choices[0]
+    if choice.index or choice.finish_reason or not choice.token_ids or choice.prompt_token_ids is not None:
+        return None
+    delta = choice.delta
+    tools = delta is not None and (delta.tool_calls or delta.function_call)
+    return None if tools or root.prompt_token_ids is not None else choice
+
+
 def parse(payload: Payload) -> WireEvent:
     """What one SSE payload says. Never raises: what is not an event of this protocol comes out as `Malformed`."""
     if type(payload) is bytes:
@@ -270,8 +287,7 @@ def _named_error(data: bytes) -> ServerError:
         raw: object = orjson.loads(data)
     except orjson.JSONDecodeError:
         return ServerError(one_line(as_text(data)) or "event: error without data")
-    inner = raw.get("error") if isinstance(raw, dict) else None
-    return _server_error(inner or raw)
+    return _server_error((raw.get("error") if isinstance(raw, dict) else None) or raw)
 
 
 def _server_error(raw: object) -> ServerError:

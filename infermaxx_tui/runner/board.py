@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from typing import Final
 
@@ -41,6 +41,8 @@ class Board:
     def __init__(self) -> None:
         self.streams: dict[int, LiveStream] = {}
         self.events_parsed = 0
+        self.single_gaps_us: list[int] = []
+        """Silences before chunks of one token, to be counted with the next beat: all at once costs less."""
         self._gaps = [0] * (len(_EDGES_US) + 1)
         self._ended: Counter[tuple[int, int]] = Counter()
 
@@ -69,6 +71,7 @@ class Board:
             tokens[stream.session] += stream.tokens
             depths[stream.session] = max(depths.get(stream.session, 0), stream.depth_tokens)
             stream.tokens = 0
+        self._count_single_gaps()
         sessions = tuple(sorted(depths))
         gaps = tuple((bucket, count) for bucket, count in enumerate(self._gaps) if count)
         if gaps:
@@ -81,6 +84,16 @@ class Board:
             depths=tuple(depths[session] for session in sessions),
             gap_buckets=gaps,
         )
+
+    def _count_single_gaps(self) -> None:
+        gaps_us = sorted(self.single_gaps_us)
+        self.single_gaps_us.clear()
+        at = 0
+        while at < len(gaps_us):
+            bucket = bisect_left(_EDGES_US, gaps_us[at])
+            end = bisect_right(gaps_us, _EDGES_US[bucket], at) if bucket < len(_EDGES_US) else len(gaps_us)
+            self._gaps[bucket] += end - at
+            at = end
 
     def stalled(self, now_us: int, stall_us: float) -> list[LiveStream]:
         """Streams that have given no token for longer than the stall limit."""

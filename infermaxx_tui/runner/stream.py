@@ -14,7 +14,6 @@ from infermaxx_tui.core.events import FirstToken, GapNoted, RequestEnded, Reques
 from infermaxx_tui.core.reply import Reply
 from infermaxx_tui.core.sse import SseParser
 from infermaxx_tui.core.think import Think
-from infermaxx_tui.core.wire import parse
 from infermaxx_tui.runner.answer import body_of, pour, read_refusal, request_of
 from infermaxx_tui.runner.board import LiveStream
 from infermaxx_tui.runner.client import TRANSPORT_ERRORS, describe
@@ -86,6 +85,8 @@ class Streams:
                 salted=order.salt is not None,
             )
         )
+        if order.announced is not None:
+            emit(order.announced(req))
         if order.asked is not None:
             asked = msgspec.structs.asdict(order.asked)
             emit(TagAsked(req=req, session=order.session, kind=order.kind, **asked))
@@ -167,10 +168,10 @@ class _Stream:
     def _take(self, piece: bytes, at_us: int) -> bool:
         """The hot path: every read of every stream passes through here. False: no more is to be read."""
         payloads = self._parser.feed(piece)
-        self._board.events_parsed += len(payloads)
-        add, live = self.reply.add, self._live
+        board, live, reply = self._board, self._live, self.reply
+        board.events_parsed += len(payloads)
         for payload in payloads:
-            gap_us, tokens = add(parse(payload), at_us)
+            gap_us, tokens = reply.take(payload, at_us)
             if not tokens:
                 continue
             live.tokens += tokens
@@ -178,15 +179,26 @@ class _Stream:
             live.last_token_us = at_us
             if gap_us is None:
                 self._note_first(at_us)
+                continue
+            if tokens == 1:
+                board.single_gaps_us.append(gap_us)
             else:
-                self._board.gap(gap_us, tokens)
-                if gap_us > _GAP_NOTED_US:
-                    self._note_gap(gap_us)
+                board.gap(gap_us, tokens)
+            if gap_us > _GAP_NOTED_US:
+                self._note_gap(gap_us)
+        if reply.error is None and not reply.done and reply.tokens <= self._most:
+            return True
+        return self._goes_on()
+
+    def _goes_on(self) -> bool:
+        """Whether a reply that is over, or that does not come to an end, is read on."""
         reply = self.reply
-        if reply.done and not self._draining and reply.error is None:
+        if reply.error is not None:
+            return False
+        if reply.done and not self._draining:
             self._draining = True
-            live.scope.deadline = asyncio.get_running_loop().time() + _DRAIN_S
-        if reply.tokens > self._most and reply.error is None:
+            self._live.scope.deadline = asyncio.get_running_loop().time() + _DRAIN_S
+        if reply.tokens > self._most:
             reply.error = f"{reply.tokens} tokens came for max_tokens={self._order.max_tokens}, and no end"
         return reply.error is None
 

@@ -47,15 +47,22 @@ ROLE = chat({"role": "assistant", "content": ""})
 
 
 def read(chunks: list[bytes], think: Think | None = None, tick_us: int = 0) -> Reply:
-    """The reply in a body that came in these chunks, `tick_us` apart."""
-    parser, reply = SseParser(), Reply(think=think)
+    """The reply in a body that came in these chunks, `tick_us` apart; the short way and the long way agree on it."""
+    parser, reply, twin = SseParser(), Reply(think=think), Reply(think=think)
     at_us = 1000
     for chunk in chunks:
         for payload in parser.feed(chunk):
-            reply.add(parse(payload), at_us)
+            assert reply.take(payload, at_us) == twin.add(parse(payload), at_us)
+            assert known(reply) == known(twin)
         at_us += tick_us
     reply.finish(parser, at_us)
     return reply
+
+
+def known(reply: Reply) -> Fields:
+    """All that a reply holds."""
+    held = {name: getattr(reply, name) for name in Reply.__struct_fields__ if name not in ("tools", "_splitter")}
+    return held | {"calls": reply.tools.calls, "inside": reply.inside_thinking, "of": reply.reasoning_tokens}
 
 
 def facts(reply: Reply) -> tuple[object, ...]:
@@ -268,7 +275,7 @@ def test_no_count_is_invented() -> None:
 def timed(*steps: tuple[float, bytes]) -> tuple[Reply, list[tuple[int | None, int]]]:
     """A reply whose events came at these seconds, and what each `add` said."""
     parser, reply = SseParser(), Reply()
-    told = [reply.add(parse(payload), int(at_s * 1e6)) for at_s, body in steps for payload in parser.feed(body)]
+    told = [reply.take(payload, int(at_s * 1e6)) for at_s, body in steps for payload in parser.feed(body)]
     reply.finish(parser, int(steps[-1][0] * 1e6))
     return reply, told
 
@@ -459,3 +466,38 @@ def test_no_stream_crashes_it_and_chunking_never_matters(pieces: list[bytes], st
     assert whole.tokens == 0 or whole.first_token_us is not None
     assert whole.outcome().outcome in ("ok", "protocol", "truncated")
     assert whole.estimated or whole.tokens >= len(whole.ids)
+
+
+PIECES = st.sampled_from(["", " ", "word", "<think>", "</think>", "é"])
+IDS = st.sampled_from([None, [], [5], [5, 6], [7], [8], [7, 9, 8]])
+FINISHES = st.sampled_from([None, None, None, "", "stop"])
+DELTAS: st.SearchStrategy[Fields] = st.dictionaries(
+    st.sampled_from(["content", "reasoning", "reasoning_content", "role"]), PIECES
+) | st.just({"tool_calls": [{"index": 0, "id": "c", "function": {"name": "ls", "arguments": "{"}}]})
+CHOICES: st.SearchStrategy[Fields] = st.fixed_dictionaries(
+    {},
+    optional={
+        "index": st.sampled_from([0, None, 1]),
+        "text": PIECES,
+        "delta": DELTAS,
+        "token_ids": IDS,
+        "finish_reason": FINISHES,
+        "prompt_token_ids": IDS,
+    },
+)
+ROOTS: st.SearchStrategy[Fields] = st.fixed_dictionaries(
+    {},
+    optional={
+        "id": st.sampled_from(["a", None]),
+        "choices": st.lists(CHOICES, max_size=2) | st.lists(CHOICES, min_size=1, max_size=1),
+        "usage": st.sampled_from([None, {"completion_tokens": 3}]),
+        "error": st.sampled_from([None, None, "broken"]),
+        "prompt_token_ids": IDS,
+    },
+)
+
+
+@given(st.lists(ROOTS.map(event) | st.just(DONE) | st.just(b"data: {\n\n") | st.just(b"event: error\ndata: x\n\n")))
+def test_the_short_way_into_a_reply_is_the_long_way(events: list[bytes]) -> None:
+    read(events)
+    read([b"".join(events)], Think(7, 8), tick_us=3)

@@ -81,7 +81,7 @@ class Chunked:
             if end < 0:
                 break
             at = end + 1
-            line, self._line = self._line.removesuffix(b"\r"), b""
+            line, self._line = self._line, b""
             self._end_line(line)
         self._between = self._phase == "size" and not self._line
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
@@ -89,17 +89,17 @@ class Chunked:
     def _end_line(self, line: bytes) -> None:
         match self._phase:
             case "size":
-                found = _SIZE.fullmatch(line)
+                found = _SIZE.fullmatch(line.removesuffix(b"\r"))
                 if found is None:
                     raise FramingError(f"a chunk has the size {line[:40]!r}")
                 self._left = int(found[1], 16)
                 self._phase = "data" if self._left else "trailer"
             case "border":
-                if line:
+                if line != b"\r":
                     raise FramingError(f"a chunk is followed by {line[:40]!r}")
                 self._phase = "size"
             case _:
-                self.over = not line
+                self.over = line in (b"\r", b"")
                 self._trailers += 1
                 if self._trailers > _MAX_TRAILERS:
                     raise FramingError(f"more than {_MAX_TRAILERS} trailers come behind the last chunk")

@@ -39,7 +39,6 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(self, method: str, buffer: bytearray, mono_us: Callable[[], int]) -> None:
         self.head: Head | None = None
         self.can_write = True
-        self._buffer = buffer
         self._view = memoryview(buffer)
         self._mono_us = mono_us
         self._parser = HeadParser(method)
@@ -58,9 +57,9 @@ class Connection(asyncio.BufferedProtocol):
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
-    def get_buffer(self, sizehint: int) -> bytearray:
-        """Where the next read goes."""
-        return self._buffer
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where the next read goes: a view, since TLS fills it by slices, and a slice of the bytes would be a copy."""
+        return self._view
 
     def buffer_updated(self, nbytes: int) -> None:
         """The hot path: a read came."""
@@ -72,11 +71,16 @@ class Connection(asyncio.BufferedProtocol):
             return
         try:
             piece = decoder.feed(data)
+            if piece:
+                sink = self._sink
+                if sink is None:
+                    self._hold(piece, at_us)
+                elif not sink(piece, at_us):
+                    self._end(None)
         except FramingError as error:
             self._end(_because(httpx.RemoteProtocolError, error))
-            return
-        if piece:
-            self._deliver(piece, at_us)
+        except Exception as fault:  # the border of a callback: whatever it was is raised in the task that waits
+            self._end(fault)
         if decoder.over:
             self._end(None)
 
@@ -171,23 +175,10 @@ class Connection(asyncio.BufferedProtocol):
             self._end(_because(httpx.RemoteProtocolError, error))
             return
         if piece:
-            self._deliver(piece, at_us)
+            self._hold(piece, at_us)  # nobody can have asked for it yet
         if decoder.over:
             self._end(None)
         self._wake()
-
-    def _deliver(self, piece: bytes, at_us: int) -> None:
-        sink = self._sink
-        if sink is None:
-            self._hold(piece, at_us)
-            return
-        try:
-            wanted = sink(piece, at_us)
-        except Exception as fault:  # the border of a callback: whatever it was is raised in the task that waits
-            self._end(fault)
-            return
-        if not wanted:
-            self._end(None)
 
     def _hold(self, piece: bytes, at_us: int) -> None:
         if self._ended:

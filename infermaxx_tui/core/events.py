@@ -280,7 +280,7 @@ class ServerLost(Event, frozen=True, kw_only=True):
 class StopAsked(Event, frozen=True, kw_only=True):
     """Somebody or something asked the run to end."""
 
-    by: Literal["sigint", "sigterm", "sighup", "duration", "server_lost", "evidence_lost", "internal"]
+    by: Literal["sigint", "sigterm", "sighup", "duration", "server_lost", "evidence_lost", "internal", "gate"]
 
 
 class EvidenceLost(Event, frozen=True, kw_only=True):
@@ -298,7 +298,7 @@ class Noted(Event, frozen=True, kw_only=True):
 class RunEnded(Event, frozen=True, kw_only=True):
     """The last line."""
 
-    reason: Literal["finished", "duration", "stopped", "server_lost", "evidence_lost", "internal"]
+    reason: Literal["finished", "duration", "stopped", "server_lost", "evidence_lost", "internal", "gate"]
     events: int
     detail: str = ""
 

@@ -14,6 +14,7 @@ from infermaxx_tui.core.evidence import Finding, Leak, Recall, Ref
 from infermaxx_tui.core.fold_delivery import DELIVERY_KINDS
 from infermaxx_tui.core.fold_gauges import distribution
 from infermaxx_tui.core.fold_parts import FoldParts
+from infermaxx_tui.core.fold_server import newest_gate
 from infermaxx_tui.core.state import Instrument, Meta, Planned, RunState
 
 
@@ -37,6 +38,8 @@ class Fold:
         self._gauges = parts.gauges
         self.server = parts.server
         self._gpus = parts.gpus
+        self._quality = parts.quality
+        self._drift = parts.drift
         self._run = parts.run
         self._plain: dict[type[e.Event], Callable[..., None]] = {
             e.InstrumentRead: self._gauges.instrument,
@@ -50,6 +53,7 @@ class Fold:
             e.SessionEnded: self._sessions.ended,
             e.TagPlanted: self._tag_planted,
             e.TagAsked: self._tag_asked,
+            e.QualityAsked: self._quality.asked,
             e.GapNoted: _already_in_the_beats,
             e.StopAsked: self._stop_asked,
             e.Noted: self._noted,
@@ -83,6 +87,7 @@ class Fold:
             placed(record, event)
         else:
             self._plain[type(event)](event)
+        self._drift.take(record)
 
     def _run_started(self, record: Record, event: e.RunStarted) -> None:
         if self._run.meta is None:
@@ -102,6 +107,7 @@ class Fold:
                 started_wall_ms=record.wall_ms,
             )
             self._replies.run = event.run
+            self._quality.started(event)
             self._run.segment = self._replies.segment = event.segment
         elif event.segment > self._run.segment:
             self._run.segment = self._replies.segment = event.segment
@@ -109,6 +115,7 @@ class Fold:
             self._streams.restarted()
             self.server.segment_began()
             self._deliveries.segment_began()
+            self._quality.segment_began()
             self._run.stop_by = self._run.ended = None
             self._run.duration_over = False
 
@@ -125,7 +132,7 @@ class Fold:
         self._run.startup = event
 
     def _gate_checked(self, event: e.GateChecked) -> None:
-        self._run.gates[event.name] = event
+        self._run.gates[event.name] = newest_gate(self._run.gates.get(event.name), event)
 
     def _tag_planted(self, event: e.TagPlanted) -> None:
         self._streams.planted(event.session)
@@ -172,6 +179,8 @@ class Fold:
             self._deliveries.ended(at, record.mono_us, event, self._replies.max_model_len)
         if event.outcome != "ok":
             self._availability.ended(at, event)
+        if event.kind == "quality":
+            self._quality.ended(at, event, opened, self._streams, self._replies.max_model_len)
         recall = self._replies.ended(at, event, opened, self._streams)
         if recall is not None:
             run.newest = recall
@@ -216,6 +225,9 @@ class Fold:
         """What the log says so far. The result does not change when the fold goes on."""
         lines, streams, sessions, replies = self._lines, self._streams, self._sessions, self._replies
         availability, gauges = self._availability, self._gauges
+        quality = self._quality.seen()
+        withheld = self._quality.withheld(quality)
+        rates = {} if withheld is not None else sessions.rates()
         return RunState(
             meta=self._run.meta,
             regime=self._run.regime,
@@ -228,7 +240,7 @@ class Fold:
                 tails=replies.issued_kinds["tail"],
                 absents=replies.issued_kinds["absent"],
             ),
-            sessions=sessions.states(streams.open, lines.last_us),
+            sessions=sessions.states(streams.open, lines.last_us, rates),
             recalls=tuple(replies.recalls.rows),
             tails=tuple(replies.tails.rows),
             absents=tuple(replies.absents.rows),
@@ -252,7 +264,7 @@ class Fold:
             generated_tokens=self._run.generated_tokens,
             prompt_tokens=self._run.prompt_tokens,
             cached_tokens=self._run.cached_tokens,
-            tokens_per_s=sum(rates.values()) if (rates := sessions.rates()) else None,
+            tokens_per_s=sum(rates.values()) if rates else None,
             metrics_first=gauges.metrics_first,
             metrics_last=gauges.metrics_last,
             metrics_errors=gauges.metrics_errors,
@@ -267,6 +279,9 @@ class Fold:
             server=self.server.seen(),
             startup=self._run.startup,
             gates=tuple(self._run.gates.values()),
+            quality=quality,
+            speed_withheld=withheld,
+            drift=self._drift.seen(),
         )
 
     def _outcomes_by_kind(self) -> dict[RequestKind, dict[Outcome, int]]:

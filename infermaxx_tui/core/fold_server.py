@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Final
 
-from infermaxx_tui.core.events import CancelSettled, MetricsRead, RequestEnded
+from infermaxx_tui.core.events import CancelSettled, GateChecked, MetricsRead, RequestEnded
 from infermaxx_tui.core.server_seen import ServerSeen
 
 RECENT_US = 30_000_000
@@ -60,6 +60,8 @@ class ServerSide:
     _finished_here: float = 0.0
     """Finished since the first reading or the newest restart."""
     _recent: deque[tuple[int, int]] = field(default_factory=deque)
+    _replied: dict[str, int] = field(default_factory=dict)
+    _reasoned: dict[str, int] = field(default_factory=dict)
     _open: int = 0
     _over: int = 0
     _foreign_requests: int = 0
@@ -83,7 +85,11 @@ class ServerSide:
         """A request of ours is over on our side."""
         self._opened(us, now_open + 1)
         self._open = now_open
-        if event.outcome in _CUT:
+        if event.outcome == "ok":
+            self._replied[event.kind] = self._replied.get(event.kind, 0) + 1
+            if event.reasoning_tokens or event.reasoning_chars:
+                self._reasoned[event.kind] = self._reasoned.get(event.kind, 0) + 1
+        elif event.outcome in _CUT:
             self._cut += 1
             self._cut_us = us
             self._read_since_cut = False
@@ -210,10 +216,19 @@ class ServerSide:
             parse_ms_max=self._peaks.get("parse_ms"),
             foreign_requests=self._foreign_requests,
             foreign_running=self._foreign_running,
+            replied=dict(sorted(self._replied.items())),
+            reasoned=dict(sorted(self._reasoned.items())),
             cut=self._counts["cut"],
             cut_stuck=self._counts["stuck"],
             cut_unknown=self._counts["unknown"],
         )
+
+
+def newest_gate(first: GateChecked | None, second: GateChecked) -> GateChecked:
+    """Of two answers of one gate the one that stands: a failure stays, and knowing beats not knowing."""
+    if first is None or first.outcome == "unknown":
+        return second
+    return first if first.outcome == "fail" or second.outcome == "unknown" else second
 
 
 def _restarted(last: MetricsRead, event: MetricsRead) -> bool:

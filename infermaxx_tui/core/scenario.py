@@ -103,6 +103,34 @@ class Canaries(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`off` closes the think block of the recall prompt at once, where the template has one."""
 
 
+class Quality(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Tasks with one right answer, asked before the conversations, at their depth, and after them."""
+
+    tasks: int = 24
+    """0: none. A scenario without this table asks none."""
+    when: tuple[Literal["before", "during", "after"], ...] = ("before", "during", "after")
+    max_tokens: int = 2048
+    """Quality replies have their own budget, thinking included; `canaries.thinking` holds for them too."""
+
+
+class Gates(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Conditions that are looked at before and after the run; one that fails before ends it there, inconclusive."""
+
+    power_limit_w: float | None = None
+    """The limit that must be in force on each card of the server; `nvidia-smi -pl` is gone after a reboot."""
+    power_slack_w: float = 1.0
+    gpu_used: bool = False
+    """The server must hold memory of a card and compute on it."""
+    card_exclusive: bool = False
+    """Nobody else may be on the server's cards."""
+    thinking: Literal["any", "off"] = "any"
+    """`off`: no reply may reason, by its effect."""
+    prefix_cache: bool = False
+    """A prompt that is repeated must come from the cache; tried with a small one before the run."""
+    slots: bool = False
+    """So many requests as the run has sessions at once must have run at once."""
+
+
 class Stop(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """When a run ends by itself."""
 
@@ -137,7 +165,9 @@ class Scenario(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     sessions: Sessions = Sessions()
     reply: Reply = Reply()
     canaries: Canaries = Canaries()
+    quality: Quality = Quality(tasks=0)
     stop: Stop = Stop()
+    gates: Gates = Gates()
     limits: Limits = Limits()
     sensors: Sensors = Sensors()
 

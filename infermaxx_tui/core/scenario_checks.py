@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from infermaxx_tui.core.limits import DRIFT_MARGINS
 from infermaxx_tui.core.words import FIRST, SECOND
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ _MAX_SECONDS = 7 * 86400.0
 _LEAST_INTERVAL_S = 0.5
 """Drivers refresh their readings about ten times a second, and asking costs them a lock."""
 _MOST_INTERVAL_S = 60.0
+_MAX_TASKS = 960
+"""Quality tasks of a set; more of the same kinds would tell no more."""
 MAX_LABELS = len(FIRST) * len(SECOND)
 """Lot tags, sentinels and absent labels that one run can name."""
 
@@ -38,6 +41,10 @@ def complaints(s: Scenario) -> Iterator[Complaint]:
     yield from _counts(s)
     yield from _seconds(s)
     yield from _canaries(s)
+    if s.quality.tasks and not s.quality.when:
+        yield "quality.when", "is empty: name before, during or after, or set quality.tasks=0"
+    if len(set(s.quality.when)) < len(s.quality.when):
+        yield "quality.when", "names a phase twice"
     yield from _sensors(s)
     yield from limit_complaints(s.limits, "limits.")
 
@@ -60,6 +67,8 @@ def _counts(s: Scenario) -> Iterator[Complaint]:
         ("reply.max_tokens", s.reply.max_tokens, 1, _MAX_TOKENS),
         ("canaries.max_tokens", s.canaries.max_tokens, 1, _MAX_TOKENS),
         ("canaries.per_session", s.canaries.per_session, 0, MAX_LABELS),
+        ("quality.tasks", s.quality.tasks, 0, _MAX_TASKS),
+        ("quality.max_tokens", s.quality.max_tokens, 1, _MAX_TOKENS),
     ):
         if number < least:
             yield key, f"{number} is too small; the least is {least}"
@@ -72,6 +81,11 @@ def _counts(s: Scenario) -> Iterator[Complaint]:
 
 
 def _seconds(s: Scenario) -> Iterator[Complaint]:
+    limit, slack = s.gates.power_limit_w, s.gates.power_slack_w
+    if limit is not None and not 0 < limit <= 10_000:
+        yield "gates.power_limit_w", "watts must lie between 0 and 10000"
+    if not 0 <= slack <= 1000:
+        yield "gates.power_slack_w", "watts must lie between 0 and 1000"
     think = s.sessions.think_time
     for key, seconds in (
         ("server.idle_s", s.server.idle_s),
@@ -131,10 +145,12 @@ def limit_complaints(limits: Limits, prefix: str) -> Iterator[Complaint]:
         "min_overlap",
         "deep",
         "max_loop_lag_share",
+        "max_quality_excluded",
+        "min_quality",
     ):
-        if not 0.0 <= getattr(limits, key) <= 1.0:
+        if getattr(limits, key) is not None and not 0.0 <= getattr(limits, key) <= 1.0:
             yield f"{prefix}{key}", "a share lies between 0 and 1"
-    for key in ("stall_s", "max_ttft_p99_ms", "max_gap_p99_ms", "max_loop_lag_ms"):
+    for key in ("stall_s", "max_ttft_p99_ms", "max_gap_p99_ms", "max_loop_lag_ms", "min_drift_hours", *DRIFT_MARGINS):
         value = getattr(limits, key)
         if value is not None and not (value > 0 and math.isfinite(value)):
             yield f"{prefix}{key}", "must be more than 0"

@@ -40,6 +40,10 @@ class ServerSeen(msgspec.Struct, frozen=True, kw_only=True):
     """Requests that the server finished and that were not ours, at the least."""
     foreign_running: int = 0
     """Requests that ran beside ours and were not ours, at the most, where that lasted."""
+    replied: dict[str, int] = msgspec.field(default_factory=dict)
+    """Replies that came to an end as they should, by why they were asked for."""
+    reasoned: dict[str, int] = msgspec.field(default_factory=dict)
+    """Those of them in which the model reasoned, by its tokens or its text."""
     cut: int = 0
     """Requests of ours that were cut, and of which the server's count of running requests was looked at afterwards."""
     cut_stuck: int = 0

@@ -10,8 +10,11 @@ import msgspec
 from infermaxx_tui.core.judges import Word, judge_all, overall
 from infermaxx_tui.core.judges.check import Check
 from infermaxx_tui.core.limits import Limits
-from infermaxx_tui.core.regime import Regime
+from infermaxx_tui.core.quality.gate import gate, withheld
+from infermaxx_tui.core.reached import RegimeReached, reached
 from infermaxx_tui.core.scope import scope
+from infermaxx_tui.core.server_seen import ServerSeen
+from infermaxx_tui.core.startup_log import StartupFacts
 from infermaxx_tui.core.state import RunState
 from infermaxx_tui.exitcodes import ExitCode
 
@@ -19,23 +22,6 @@ SCHEMA = 1
 DIGITS = 6
 """Significant digits of every number that is not a count."""
 _EXIT = {"PASS": ExitCode.PASS, "FAIL": ExitCode.FAIL, "INCONCLUSIVE": ExitCode.INCONCLUSIVE}
-
-
-class RegimeReached(Regime, frozen=True, kw_only=True):
-    """The regime as asked for, and what the run came to."""
-
-    concurrency_admitted_peak: int | None = None
-    """Most streams that decoded beside one another, or that the server ran of ours at once."""
-    depth_reached: int | None = None
-    """Tokens of the deepest prompt and reply that the server processed."""
-    sessions: int | None = None
-    at_once: int | None = None
-    segments: int = 1
-    duration_s: float = 0.0
-    generated_tokens: int = 0
-    prompt_tokens: int = 0
-    cached_tokens: int | None = None
-    """Prompt tokens that the server took from its cache, by its own count."""
 
 
 class InstrumentReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,6 +56,33 @@ class InstrumentReport(msgspec.Struct, frozen=True, kw_only=True):
     torn_tail: bool
 
 
+class QualityPhase(msgspec.Struct, frozen=True, kw_only=True):
+    """The marks of one phase."""
+
+    phase: str
+    wave: int | None
+    planned: int
+    right: int
+    wrong: int
+    capped: int
+    error: int
+    not_asked: int
+    fell: int
+    """Tasks right before and wrong here."""
+    rose: int
+
+
+class GateSeen(msgspec.Struct, frozen=True):
+    """A condition of the run, and how it stood."""
+
+    name: str
+    when: str
+    outcome: str
+    required: bool
+    said: str
+    advice: str | None
+
+
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """A whole verdict.json."""
 
@@ -87,6 +100,17 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     regime: RegimeReached
     limits: Limits
     instrument: InstrumentReport
+    quality: tuple[QualityPhase, ...] = ()
+    """Marks of each phase in which tasks with one right answer were asked."""
+    speed_withheld: str | None = None
+    """Why no throughput of this run may be quoted; None if it may."""
+    server: ServerSeen = ServerSeen()
+    """What the server's own counters said over the run."""
+    startup: StartupFacts | None = None
+    """What its start-up log says; None without one."""
+    startup_reason: str | None = None
+    """Why there is none."""
+    gates: tuple[GateSeen, ...] = ()
 
 
 def judge_run(state: RunState, limits: Limits | None = None) -> Verdict:
@@ -103,9 +127,15 @@ def judge_run(state: RunState, limits: Limits | None = None) -> Verdict:
         ended=state.ended,
         checks=checks,
         scope=scope(state, {check.name: check for check in checks}, demanded),
-        regime=_reached(state),
+        regime=reached(state),
         limits=demanded,
         instrument=_report(state),
+        quality=_quality(state, demanded),
+        speed_withheld=withheld(state.quality, demanded),
+        server=state.server,
+        startup=state.startup.facts if state.startup is not None else None,
+        startup_reason=state.startup.reason if state.startup is not None else "the log does not say",
+        gates=tuple(GateSeen(g.name, g.when, g.outcome, g.required, g.said, g.advice) for g in state.gates),
     )
 
 
@@ -137,42 +167,24 @@ def _rounded(value: object) -> object:
             return value
 
 
-def _reached(state: RunState) -> RegimeReached:
-    regime = state.regime if state.regime is not None else Regime(missing={"regime": "the log does not say"})
-    missing = dict(regime.missing)
-    if state.depth_reached is None:
-        missing["depth_reached"] = "no prompt with a known length was answered"
-    if state.cached_tokens is None:
-        missing["cached_tokens"] = "the server does not say"
-    noted = {name: getattr(regime, name) for name in Regime.__struct_fields__}
-    meta = state.meta
-    if meta is not None and regime.concurrency_requested is None:
-        noted["concurrency_requested"] = meta.at_once
-        missing.pop("concurrency_requested", None)
-    for name, value in noted.items():
-        if value is None:
-            missing.setdefault(name, "not noted")
-    noted["missing"] = dict(sorted(missing.items()))
-    return RegimeReached(
-        **noted,
-        concurrency_admitted_peak=_admitted(state),
-        depth_reached=state.depth_reached,
-        sessions=meta.sessions if meta is not None else None,
-        at_once=meta.at_once if meta is not None else None,
-        segments=state.segments,
-        duration_s=state.elapsed_ms / 1000.0,
-        generated_tokens=state.generated_tokens,
-        prompt_tokens=state.prompt_tokens,
-        cached_tokens=state.cached_tokens,
+def _quality(state: RunState, limits: Limits) -> tuple[QualityPhase, ...]:
+    if not state.quality.tasks:
+        return ()
+    return tuple(
+        QualityPhase(
+            phase=phase.phase,
+            wave=phase.wave if phase.phase == "during" else None,
+            planned=phase.planned,
+            right=phase.right,
+            wrong=phase.wrong,
+            capped=phase.excluded.get("capped", 0),
+            error=phase.excluded.get("error", 0),
+            not_asked=phase.excluded.get("not_asked", 0),
+            fell=phase.fell,
+            rose=phase.rose,
+        )
+        for phase in gate(state.quality, limits).phases
     )
-
-
-def _admitted(state: RunState) -> int | None:
-    """What the server says it ran may include others' requests, so it counts up to the number that we had open."""
-    if state.first_token is None:
-        return None
-    running = 0 if state.running_peak is None else min(int(state.running_peak), state.in_flight_peak)
-    return max(state.decoding_peak, running)
 
 
 def _report(state: RunState) -> InstrumentReport:

@@ -20,15 +20,17 @@ from infermaxx_tui.core.segments import TokenisedTranscript
 from infermaxx_tui.core.transcript import Session
 from infermaxx_tui.runner.board import Board
 from infermaxx_tui.runner.keep import Keep
+from infermaxx_tui.runner.quality_tasks import QualityTasks
 from infermaxx_tui.runner.recorder import Recorder
 
 T = TypeVar("T")
 
-StopReason = Literal["sigint", "sigterm", "sighup", "duration", "server_lost", "evidence_lost", "internal"]
+StopReason = Literal["sigint", "sigterm", "sighup", "duration", "server_lost", "evidence_lost", "internal", "gate"]
 
 _URGENCY: Final[dict[StopReason, int]] = {
     "duration": 0,
     "server_lost": 1,
+    "gate": 1,
     "sigint": 2,
     "sigterm": 2,
     "sighup": 2,
@@ -98,6 +100,7 @@ class RunContext:
         self.board = Board()
         self.registry = RegistryBuilder()
         self.keep = Keep()
+        self.quality = QualityTasks(prepared.scenario.quality, prepared.seed)
         self.tokens_seen = False
         self.closing = False
         """Open requests were cut, and none may be opened."""

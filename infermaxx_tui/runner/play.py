@@ -23,7 +23,9 @@ from infermaxx_tui.core.state import RunState
 from infermaxx_tui.core.wire_odd import one_line
 from infermaxx_tui.runner.clock import Clock
 from infermaxx_tui.runner.context import Prepared, RunContext, Stopper, StopReason
+from infermaxx_tui.runner.gates import check_after, check_before
 from infermaxx_tui.runner.gpu_watch import GpuFeed, last_readings, watch_gpus
+from infermaxx_tui.runner.quality import ask_alone, ask_wrong_again
 from infermaxx_tui.runner.reask import ask_misses_again
 from infermaxx_tui.runner.reconcile import reconcile
 from infermaxx_tui.runner.recorder import Recorder, Sink
@@ -42,6 +44,7 @@ from infermaxx_tui.runner.wave import play_earlier, play_wave
 _GRACE_S: Final[dict[StopReason, float]] = {
     "duration": 60.0,
     "server_lost": 3.0,
+    "gate": 0.0,
     "sigint": 3.0,
     "sigterm": 3.0,
     "sighup": 3.0,
@@ -88,7 +91,7 @@ async def play(
     async with anyio.create_task_group() as background:
         for watch in watches:
             background.start_soon(run.guard, watch)
-        await run.guard(partial(_play_all, run, background))
+        await run.guard(partial(_play_all, run, background, gpus is not None))
         background.cancel_scope.cancel()
     try:
         instrument.flush()
@@ -101,7 +104,7 @@ async def play(
     return recorder.fold.snapshot()
 
 
-async def _play_all(run: RunContext, background: TaskGroup) -> None:
+async def _play_all(run: RunContext, background: TaskGroup, sensors: bool) -> None:
     """From the first reading of the server's counters to the last one."""
     try:
         streams = await run.render(Streams, run)
@@ -109,15 +112,23 @@ async def _play_all(run: RunContext, background: TaskGroup) -> None:
         run.recorder.emit(ev.Noted(text=f"nothing can be rendered: {error}"))
         run.stopper.ask("server_lost")
         return
+    await check_before(run, sensors)
     baseline = await scrape(run)
     run.recorder.emit(baseline)
     background.start_soon(run.guard, partial(watch_metrics, run))
-    await play_earlier(run, streams)
+    if run.stopper.by is None:
+        await play_earlier(run, streams)
+    if run.stopper.by is None:
+        await ask_alone(run, streams, "before")
     for wave in run.prepared.plan.waves:
         if run.stopper.by is None and await _server_is_there(run):
             await play_wave(run, streams, wave)
     await ask_misses_again(run, streams)
+    await ask_alone(run, streams, "after")
+    await ask_wrong_again(run, streams)
     await reconcile(run, streams, baseline)
+    if run.stopper.by != "gate":
+        check_after(run)
 
 
 def _open_log(run: RunContext, run_id: str) -> None:
@@ -138,6 +149,8 @@ def _open_log(run: RunContext, run_id: str) -> None:
             sessions=len(planned.conversations),
             at_once=planned.at_once,
             planned_recalls=planned.planned_recalls,
+            quality_tasks=scenario.quality.tasks,
+            quality_when=run.quality.when,
         )
     )
     emit(ev.RegimeNoted(regime=prepared.regime))
@@ -177,7 +190,7 @@ def _close_log(run: RunContext) -> None:
         case "internal":
             what = run.faults[0] if run.faults else None
             emit(ev.RunEnded(reason="internal", events=events, detail=one_line(f"{type(what).__name__}: {what}")))
-        case "duration" | "server_lost" | "evidence_lost" as by:
+        case "duration" | "server_lost" | "evidence_lost" | "gate" as by:
             emit(ev.RunEnded(reason=by, events=events))
         case by:
             emit(ev.RunEnded(reason="stopped", events=events, detail=by))

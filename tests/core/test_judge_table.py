@@ -279,10 +279,12 @@ def test_the_table_names_each_check_as_it_names_itself() -> None:
         "delivery",
         "availability",
         "degeneration",
+        "quality",
         "budget",
         "vacuity",
         "controls",
         "instrument",
+        "gates",
         "timing",
     ]
 

@@ -11,8 +11,11 @@ from infermaxx_tui.core.judges import (
     controls,
     degeneration,
     delivery,
+    drift,
+    gates,
     instrument,
     isolation,
+    quality,
     recall,
     timing,
     vacuity,
@@ -29,11 +32,14 @@ JUDGES: Final[dict[str, Callable[[RunState, Limits], Check]]] = {
     "delivery": delivery.judge,
     "availability": availability.judge,
     "degeneration": degeneration.judge,
+    "quality": quality.judge,
     "budget": budget.judge,
     "vacuity": vacuity.judge,
     "controls": controls.judge,
     "instrument": instrument.judge,
+    "gates": gates.judge,
     "timing": timing.judge,
+    "drift": drift.judge,
 }
 """In the order in which a verdict lists them."""
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from infermaxx_tui.core.panels.axis import rows_axis
-from infermaxx_tui.core.panels.compare import rows_compare
+from infermaxx_tui.core.panels.compare import rows_compare, rows_compare_all
 from infermaxx_tui.core.panels.feed import rows_feed
+from infermaxx_tui.core.panels.gpu import rows_gpu
 from infermaxx_tui.core.panels.home import RunLine, ScenarioLine, rows_runs, rows_scenarios
-from infermaxx_tui.core.panels.readings import rows_gpu, rows_server
+from infermaxx_tui.core.panels.readings import rows_server
 from infermaxx_tui.core.panels.row import Role, Row, Span
 from infermaxx_tui.core.panels.session import rows_session
 from infermaxx_tui.core.panels.streams import STREAM_ORDERS, StreamOrder, rows_streams
@@ -23,6 +24,7 @@ __all__ = [
     "StreamOrder",
     "rows_axis",
     "rows_compare",
+    "rows_compare_all",
     "rows_feed",
     "rows_gpu",
     "rows_runs",

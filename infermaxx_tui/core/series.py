@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 import msgspec
 
-from infermaxx_tui.core.events import Event, InstrumentRead, MetricsRead
+from infermaxx_tui.core.events import Event, GpuRead, InstrumentRead, MetricsRead
 from infermaxx_tui.core.fold_sessions import RATE_WINDOW_MS
 from infermaxx_tui.core.glyphs import nice_ceiling
+from infermaxx_tui.core.kept import Floats
 
 How = Literal["mean", "max", "rise", "ratio"]
 """How several readings become one: their mean; the largest; the rise of a counter; the rise of one counter as a share
@@ -23,6 +25,17 @@ LARGEST = 1e15
 def held(value: float) -> float:
     """The value as far as a series holds it: a log may say anything."""
     return float(min(max(value, 0), int(LARGEST)))
+
+
+def worst(field: str, of: Callable[..., float], scale: float = 1.0) -> Callable[[GpuRead], float | None]:
+    """A reading of the server's cards, the worst of them; of all cards, if none is known to be the server's."""
+
+    def read(event: GpuRead) -> float | None:
+        cards = [one for one in event.gpus if one.gpu in event.server] if event.server else event.gpus
+        values = [value * scale for one in cards if (value := getattr(one, field)) is not None]
+        return of(values) if values else None
+
+    return read
 
 
 class Series(msgspec.Struct, frozen=True):
@@ -53,21 +66,39 @@ SERIES: Final[tuple[Series, ...]] = (
         of=lambda event: event.prefix_queries,
         hi=1.0,
     ),
+    Series("gpu_power_w", "W", GpuRead, "mean", worst("power_w", max)),
+    Series("sm_clock_mhz", "MHz", GpuRead, "mean", worst("sm_mhz", min)),
+    Series("mem_clock_mhz", "MHz", GpuRead, "mean", worst("mem_mhz", min)),
+    Series("edge_temp_c", "C", GpuRead, "max", worst("edge_c", max)),
+    Series("hotspot_temp_c", "C", GpuRead, "max", worst("hotspot_c", max)),
+    Series("vram_temp_c", "C", GpuRead, "max", worst("vram_c", max)),
+    Series("throttle_s", "s", GpuRead, "rise", worst("thermal_ms", max, 0.001)),
+    Series("vram_used_gib", "GiB", GpuRead, "mean", worst("vram_used_mib", max, 1 / 1024)),
     Series("loop_lag_p99_ms", "ms", InstrumentRead, "max", lambda event: event.loop_lag_p99_ms),
 )
 """A sensor becomes a series by a line here; panels find it by its name."""
+_BY_NAME: Final = {series.name: series for series in SERIES}
 
 
+def _numbers() -> Floats:
+    return array("d")
+
+
+@dataclass(slots=True)
 class Readings:
     """One series over dense buckets from 0. Two numbers a bucket: sums and counts, or the counters of a ratio."""
 
-    def __init__(self, series: Series) -> None:
-        self.series = series
-        self._a = array("d")
-        self._b = array("d")
-        self._before: tuple[float, float] | None = None
-        self._peaks: dict[int, tuple[int, float]] = {}
-        """By step: how many whole stretches of so many buckets were looked at, and the highest value among them."""
+    name: str
+    _a: Floats = field(default_factory=_numbers)
+    _b: Floats = field(default_factory=_numbers)
+    _before: tuple[float, float] | None = None
+    _peaks: dict[int, tuple[int, float]] = field(default_factory=dict)
+    """By step: how many whole stretches of so many buckets were looked at, and the highest value among them."""
+
+    @property
+    def series(self) -> Series:
+        """Its line in the table."""
+        return _BY_NAME[self.name]
 
     def add(self, bucket: int, event: Event) -> None:
         """Takes in what an event says; None says nothing."""
@@ -151,19 +182,17 @@ class Cut(msgspec.Struct, frozen=True):
     """NaN where there is none."""
 
 
+@dataclass(slots=True)
 class Track:
     """Tokens and depth of one stream, or of all of them, over the buckets of its own life."""
 
-    __slots__ = ("_covered_ms", "_depth", "_highest", "_peak", "_peaked", "_tokens", "first")
-
-    def __init__(self, bucket: int) -> None:
-        self.first = bucket
-        self._tokens = array("d")
-        self._covered_ms = array("d")
-        self._depth = array("d")
-        self._peak = 0.0
-        self._peaked = 0
-        self._highest: float | None = None
+    first: int
+    _tokens: Floats = field(default_factory=_numbers)
+    _covered_ms: Floats = field(default_factory=_numbers)
+    _depth: Floats = field(default_factory=_numbers)
+    _peak: float = 0.0
+    _peaked: int = 0
+    _highest: float | None = None
 
     def add(self, bucket: int, tokens: float, covered_ms: float, depth: float) -> None:
         """Tokens that came in so many ms, and the depth at their end."""

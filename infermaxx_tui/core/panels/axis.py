@@ -9,7 +9,7 @@ import msgspec
 
 from infermaxx_tui.core.glyphs import UNICODE, Glyphs, cells, fit, pad, settle, sparkline
 from infermaxx_tui.core.marks import FAILURES, WEIGHT, Mark, MarkKind
-from infermaxx_tui.core.panels.readings import GPU_LINES
+from infermaxx_tui.core.panels.gpu import GpuLine, gpu_lanes
 from infermaxx_tui.core.panels.row import Piece, Role, Row, row
 from infermaxx_tui.core.panels.texts import NONE, clock_text
 from infermaxx_tui.core.rows import tokens_text
@@ -93,7 +93,7 @@ def rows_axis(
         return (row([("no time axis yet", "dim")], width, glyphs),)
     now = cursor_us if cursor_us is not None else int(state.elapsed_ms * 1000)
     place = _place(timeline, now, cursor_us is not None, width)
-    lines = _lines(timeline, sessions, now)
+    lines = _lines(timeline, sessions, now, gpu_lanes(state))
     foot = (*_marks(timeline, place, width, glyphs), _ruler(timeline, place, now, width, glyphs))
     rows = _ranked(lines, None if height is None else height - len(foot))
     return (*(_drawn(one, place, width, glyphs) for one in rows), *foot)
@@ -108,7 +108,7 @@ def _place(timeline: TimelineView, now_us: int, exact: bool, width: int) -> _Pla
     return _Place(columns, each, cell, bucket, exact)
 
 
-def _lines(timeline: TimelineView, sessions: tuple[int, ...], now_us: int) -> list[_Line]:
+def _lines(timeline: TimelineView, sessions: tuple[int, ...], now_us: int, gpu: tuple[GpuLine, ...]) -> list[_Line]:
     streams: list[tuple[str, int | None, SessionSeries]] = [
         (f"{number} tok/s", number, timeline.sessions[number]) for number in sessions if number in timeline.sessions
     ]
@@ -127,7 +127,7 @@ def _lines(timeline: TimelineView, sessions: tuple[int, ...], now_us: int) -> li
         )
         for label, number, one in streams
     ]
-    return lines + _depths(streams) + _readings(timeline)
+    return lines + _depths(streams) + _readings(timeline, gpu)
 
 
 def _depths(streams: Sequence[tuple[str, int | None, SessionSeries]]) -> list[_Line]:
@@ -152,14 +152,14 @@ def _ceiling(depth: float) -> float:
     return float(1 << max(int(depth - 1), 1023).bit_length())
 
 
-def _readings(timeline: TimelineView) -> list[_Line]:
+def _readings(timeline: TimelineView, gpu: tuple[GpuLine, ...]) -> list[_Line]:
     named = [
         ("KV use", "kv_usage", 3),
         ("running", "running", 5),
         ("waiting", "waiting", 6),
         ("preempted", "preemptions", 6),
     ]
-    named += [(one.label, one.series, 3) for one in GPU_LINES]
+    named += [(one.label.replace("memory", "mem"), one.series, one.rank) for one in gpu]
     return [
         _Line(label=label, values=timeline.series[name], hi=timeline.hi[name], rank=rank, percent=name == "kv_usage")
         for label, name, rank in named

@@ -1,8 +1,7 @@
-"""What the server and the GPU say of themselves; `n/a` with the reason where they say nothing."""
+"""What the server says of itself; `n/a` with the reason where it says nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 import msgspec
@@ -26,28 +25,6 @@ class _Line(msgspec.Struct, frozen=True):
     label: str
     value: str
     series: str | None = None
-
-
-class GpuLine(msgspec.Struct, frozen=True):
-    """A reading of a GPU, by the name of its series; with a `limit`, the key of the regime that bounds it."""
-
-    label: str
-    series: str
-    unit: str
-    limit: str | None = None
-
-
-GPU_LINES: Final[tuple[GpuLine, ...]] = (
-    GpuLine("power", "gpu_power_w", "W", "power_limit_w"),
-    GpuLine("SM clock", "sm_clock_mhz", "MHz"),
-    GpuLine("memory clock", "mem_clock_mhz", "MHz"),
-    GpuLine("edge", "edge_temp_c", "C"),
-    GpuLine("hotspot", "hotspot_temp_c", "C"),
-    GpuLine("VRAM temp", "vram_temp_c", "C"),
-    GpuLine("throttled", "throttle_s", "s"),
-    GpuLine("VRAM used", "vram_used_gib", "GiB"),
-)
-"""A sensor is shown as soon as core.series has a series of that name."""
 
 
 def rows_server(
@@ -84,32 +61,6 @@ def _hits(seen: Metrics, first: Metrics | None) -> str:
     queries = seen.prefix_queries - (first.prefix_queries or 0.0)
     hits = seen.prefix_hits - (first.prefix_hits or 0.0)
     return share(hits / queries) if queries > 0 and 0 <= hits <= queries else "n/a"
-
-
-def rows_gpu(state: RunState, timeline: TimelineView | None, width: int, glyphs: Glyphs = UNICODE) -> tuple[Row, ...]:
-    """Power against limit, clocks, temperatures, throttling, VRAM; what is not read comes with the reason."""
-    regime = state.regime
-    known: Mapping[str, tuple[float | None, ...]] = timeline.series if timeline is not None else {}
-    read = [one for one in GPU_LINES if one.series in known]
-    rows = []
-    for one in read:
-        newest = next((value for value in reversed(known[one.series]) if value is not None), None)
-        limit = getattr(regime, one.limit, None) if one.limit is not None else None
-        bound = f" of {limit:g}" if limit is not None else ""
-        rows.append(_row(_Line(one.label, f"{figure(newest)}{bound} {one.unit}", one.series), timeline, width, glyphs))
-    missing = [one.label for one in GPU_LINES if one not in read]
-    if missing:
-        reason = regime.missing.get("gpu") if regime is not None else None
-        reason = reason or (_NOT_READ if not read else "the card does not say")
-        rows += wrapped(f"GPU {', '.join(missing)}: n/a ({reason})", width, glyphs, role="dim")
-    return tuple(rows)
-
-
-_NOT_READ: Final = (
-    "this version reads no GPU sensor"
-    if not any(s.name.startswith("gpu_") for s in SERIES)
-    else ("no GPU reading in the log")
-)
 
 
 def _row(one: _Line, timeline: TimelineView | None, width: int, glyphs: Glyphs) -> Row:

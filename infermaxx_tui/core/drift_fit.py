@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import combinations
+from operator import add
 from typing import Final
 
 import msgspec
@@ -32,13 +33,21 @@ class Slope(msgspec.Struct, frozen=True):
 
 def sample(weight: float, hours: float, covariates: Sequence[float], value: float) -> Block:
     """The block of one sample."""
-    z = (1.0, hours, *covariates, value)
-    return tuple(weight * a * b for i, a in enumerate(z) for b in z[i:])
+    w_hours, w_value = weight * hours, weight * value
+    if not covariates:
+        return weight, w_hours, w_value, w_hours * hours, w_hours * value, w_value * value
+    if len(covariates) != 2:
+        z = (1.0, hours, *covariates, value)
+        return tuple(weight * a * b for i, a in enumerate(z) for b in z[i:])
+    c, d = covariates
+    w_c, w_d = weight * c, weight * d
+    first = weight, w_hours, w_c, w_d, w_value, w_hours * hours, w_hours * c, w_hours * d, w_hours * value
+    return *first, w_c * c, w_c * d, w_c * value, w_d * d, w_d * value, w_value * value
 
 
 def merged(a: Block, b: Block) -> Block:
     """Two blocks as one."""
-    return tuple(x + y for x, y in zip(a, b, strict=True))
+    return tuple(map(add, a, b))
 
 
 def sen(stretches: Sequence[Sequence[tuple[float, float]]]) -> Slope | None:

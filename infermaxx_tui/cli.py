@@ -113,6 +113,7 @@ def _runner(args: argparse.Namespace) -> int:
 
 def _demo(args: argparse.Namespace) -> int:
     from infermaxx_tui.shipped import shipped_scenario
+    from infermaxx_tui.sim.faults import demanded
     from infermaxx_tui.wish import Wish
 
     faults = tuple(args.fault) or ("clean",)
@@ -120,6 +121,7 @@ def _demo(args: argparse.Namespace) -> int:
     path = str(shipped_scenario("demo"))
     wish = Wish(
         scenario=path,
+        overrides=demanded(faults),
         faults=faults,
         runs_dir=args.runs_dir,
         seed=args.seed,

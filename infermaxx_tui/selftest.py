@@ -25,6 +25,7 @@ from infermaxx_tui.sim.engine import Engine
 from infermaxx_tui.sim.faults import FAULTS
 from infermaxx_tui.sim.transport import SimTransport
 from infermaxx_tui.virtual import VirtualClock, run_virtual
+from infermaxx_tui.virtual_gpus import VirtualSensors
 from infermaxx_tui.vocabulary import shipped
 from infermaxx_tui.wish import Loaded, Wish, load
 
@@ -82,7 +83,8 @@ async def _play(loaded: Loaded, wish: Wish, memory: _Memory) -> None:
     prepared, _ = await prepare(loaded, wish, _URL, None, known, transport=transport, renderer=shipped())
     prepared = msgspec.structs.replace(prepared, earlier=earlier)
     async with make_client(_URL, None, transport) as client:
-        await play(prepared, "selftest", client, memory, clock, Stopper())
+        gpus = VirtualSensors(prepared.scenario.sensors, wish.faults, clock)
+        await play(prepared, "selftest", client, memory, clock, Stopper(), gpus=gpus)
 
 
 def judge_lines(lines: tuple[bytes, ...]) -> Verdict:
@@ -106,7 +108,7 @@ def run_selftest(faults: tuple[str, ...], narrate: Callable[[str], None]) -> tup
 
 
 def _row(name: str) -> SelftestRow:
-    fault, lines = FAULTS[name], play_in_memory((name,))
+    fault, lines = FAULTS[name], play_in_memory((name,), FAULTS[name].overrides)
     verdict = judge_lines(lines)
     failed = tuple(check.name for check in verdict.checks if check.outcome == "fail")
     blind = tuple(check.name for check in verdict.checks if check.outcome == "not_evaluable" and check.required)

@@ -24,11 +24,11 @@ def sensing(scenario: Scenario, url: str, server_pid: int | None) -> Iterator[Sa
 
     simulated = None
     if scenario.server.sim:
-        from infermaxx_tui.sim.fake_card import FakeCard
+        from infermaxx_tui.sim.cards import cards_of
         from infermaxx_tui.sim.fake_nvml import FakeNvml
 
         began = time.monotonic()
-        simulated = FakeNvml([FakeCard()], lambda: time.monotonic() - began)
+        simulated = FakeNvml(cards_of(scenario.server.sim), lambda: time.monotonic() - began)
     sampler = open_sensors(scenario.sensors, url, server_pid, simulated)
     try:
         yield sampler

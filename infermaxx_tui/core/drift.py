@@ -22,6 +22,7 @@ raw readings then finds trends where there are none (76 % of the time at a corre
 LEAST_BLOCKS: Final = 8
 """With fewer, the interval below does not reach 95 %."""
 LEAST_SAMPLES: Final = 24
+"""Of what has covariates; half of that without."""
 _THIN: Final = 0.1
 """A block with less than this share of the median weight is left out."""
 
@@ -69,10 +70,16 @@ class Blind(msgspec.Struct, frozen=True, kw_only=True):
     """How much longer the run must be at the least; None where time alone does not help."""
 
 
+def least_samples(series: Series) -> int:
+    """Samples below which nothing is said."""
+    return LEAST_SAMPLES if series.covariates else LEAST_SAMPLES // 2
+
+
 def trend(series: Series, least_hours: float = 0.0) -> Trend | Blind:
     """How the quantity moved. The interval counts what is uncertain in the covariates' effects too."""
-    if series.n < LEAST_SAMPLES or series.hours <= 0:
-        more = None if series.hours <= 0 else series.hours * (LEAST_SAMPLES / max(series.n, 1) - 1)
+    least = least_samples(series)
+    if series.n < least or series.hours <= 0:
+        more = None if series.hours <= 0 else series.hours * max(least / series.n - 1, 0.0)
         return Blind(name=series.name, why="few_samples", said=f"{series.n} samples counted", more_hours=more)
     if series.hours < least_hours:
         said = f"{_time(series.hours)} were covered, limits.min_drift_hours={least_hours:g}"

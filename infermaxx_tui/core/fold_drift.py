@@ -18,8 +18,10 @@ from infermaxx_tui.core.drift_kept import Quantity
 from infermaxx_tui.core.evidence import Ref
 from infermaxx_tui.core.fold_gauges import CLUMP_MS_PER_TOKEN, CLUMP_SHARE, MIN_TIMED_TOKENS
 
-METRICS_STALE_US: Final = 30_000_000
-"""Without a reading of the server's counters for so long nobody knows of preemptions, and samples wait no longer."""
+STALE_US: Final = 150_000_000
+"""A source that has not spoken for so long is not waited for."""
+_SPOILT_KEPT: Final = 8
+"""Times that are kept of each reason, the newest; no sample waits longer than they reach."""
 _HELD_BACK: Final = 0x008 | 0x020 | 0x040 | 0x080
 """Clock reasons that mean heat or a power brake (core.gpu_reasons.ALARMS)."""
 _TIMED: Final = frozenset({"turn", "recall", "tail", "absent", "load"})
@@ -59,9 +61,11 @@ class Drift(msgspec.Struct):
     _streams_us: float = 0.0
     _moved_us: int = 0
     _waiting: list[Waiting] = []
-    _bad: dict[str, tuple[int, int]] = {}
-    """The newest time in which samples do not count, by reason."""
+    _bad: dict[str, list[tuple[int, int]]] = {}
+    """The newest times in which samples do not count, by reason."""
     _read_us: int = -1
+    _cards_us: int = -1
+    """When the counters and the cards were read last; -1: not yet."""
     _preemptions: float | None = None
     _preempted: int = 0
     _preemptions_told: bool = False
@@ -99,7 +103,7 @@ class Drift(msgspec.Struct):
             self._open.clear()
             self._waiting.clear()
             self._bad.clear()
-            self._decoding, self._moved_us, self._read_us = 0, record.mono_us, -1
+            self._decoding, self._moved_us, self._read_us, self._cards_us = 0, record.mono_us, -1, -1
 
     def server_lost(self, record: e.Record, event: e.ServerLost) -> None:
         """A new process begins cold."""
@@ -180,11 +184,20 @@ class Drift(msgspec.Struct):
         self, name: str, record: e.Record, from_us: int, weight: float, covariates: tuple[float, ...], value: float
     ) -> None:
         at = (record.part, record.seq)
-        waiting = Waiting(name, at, from_us, record.mono_us, weight, covariates, value)
-        if self._read_us >= 0 and record.mono_us - self._read_us < METRICS_STALE_US:
-            self._waiting.append(waiting)
-        else:
-            self._settle(waiting)
+        self._waiting.append(Waiting(name, at, from_us, record.mono_us, weight, covariates, value))
+        self._settle_up_to(record.mono_us)
+
+    def _settle_up_to(self, now_us: int) -> None:
+        """Settles the samples that everybody has spoken of who still speaks."""
+        speaking = [us for us in (self._read_us, self._cards_us) if us >= 0 and now_us - us < STALE_US]
+        known_us = min(speaking, default=now_us)
+        done = 0
+        for one in self._waiting:
+            if one.to_us > known_us:
+                break
+            self._settle(one)
+            done += 1
+        del self._waiting[:done]
 
     def _settle(self, one: Waiting) -> None:
         """Counts a sample, or says why not."""
@@ -192,8 +205,8 @@ class Drift(msgspec.Struct):
         if self.warm_us < 0 or one.from_us < self.warm_us:
             quantity.leave_out("warm_up")
             return
-        for reason, (since_us, until_us) in self._bad.items():
-            if one.from_us < until_us and one.to_us > since_us:
+        for reason, times in self._bad.items():
+            if any(one.from_us < until_us and one.to_us > since_us for since_us, until_us in times):
                 quantity.leave_out(reason)
                 return
         quantity.add(one.at, one.to_us, one.weight, one.covariates, one.value)
@@ -211,17 +224,16 @@ class Drift(msgspec.Struct):
                 self._preempted += round(grown)
                 self._spoil("preempted", self._read_us, record.mono_us)
         self._read_us = record.mono_us
-        for one in self._waiting:
-            self._settle(one)
-        self._waiting.clear()
+        self._settle_up_to(record.mono_us)
         if event.running == 0 and not event.waiting and event.kv_usage is not None and not self._open:
             self._reading("kv floor", record, event.kv_usage)
 
     def _spoil(self, reason: str, since_us: int, until_us: int) -> None:
-        known = self._bad.get(reason)
-        if known is not None and since_us <= known[1]:
-            since_us = known[0]
-        self._bad[reason] = (since_us, until_us)
+        times = self._bad.setdefault(reason, [])
+        if times and since_us <= times[-1][1]:
+            since_us = times.pop()[0]
+        times.append((since_us, until_us))
+        del times[:-_SPOILT_KEPT]
 
     def instrument(self, record: e.Record, event: e.InstrumentRead) -> None:
         """The client's own memory."""
@@ -244,6 +256,8 @@ class Drift(msgspec.Struct):
                 self._reading(f"vram {reading.gpu}", record, sum(own))
             elif reading.vram_used_mib is not None:
                 self._reading(f"board vram {reading.gpu}", record, reading.vram_used_mib)
+        self._cards_us = record.mono_us
+        self._settle_up_to(record.mono_us)
 
     def _reading(self, name: str, record: e.Record, value: float) -> None:
         if self.warm_us < 0:

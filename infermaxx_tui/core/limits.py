@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
+
+DRIFT_MARGINS: Final = (
+    "max_drift_share_per_hour",
+    "max_ttft_drift_share_per_hour",
+    "max_vram_mib_per_hour",
+    "max_client_rss_mib_per_hour",
+    "max_kv_floor_per_hour",
+)
+"""Limits that demand a verdict on drift when they are set."""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -36,3 +47,15 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Loop lag p99 as a share of the median gap above which timing is not evaluable (gpu-and-verdicts §2.9)."""
     max_loop_lag_ms: float = 1000.0
     """One lag above this voids timing whatever the gaps are."""
+    max_drift_share_per_hour: float | None = None
+    """Drift demand: by how much of itself the decode time per token, at equal depth and load, may move in an hour."""
+    max_ttft_drift_share_per_hour: float | None = None
+    """Drift demand: the same for the time to the first token, at equal uncached prompt."""
+    max_vram_mib_per_hour: float | None = None
+    """Drift demand: growth of what the server's processes hold on each card."""
+    max_client_rss_mib_per_hour: float | None = None
+    """Drift demand: growth of this program's own memory."""
+    max_kv_floor_per_hour: float | None = None
+    """Drift demand: growth of the share of the KV pool that is held while the server has nothing to do."""
+    min_drift_hours: float = 0.25
+    """Time after the warm-up below which no drift is judged."""

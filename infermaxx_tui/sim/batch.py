@@ -68,11 +68,15 @@ class Batch:
         self._blocks += need - member.blocks
         member.blocks = need
         while self._blocks > self._config.pool_blocks and len(self._members) > 1:
-            victim = self._members.pop()
-            self._blocks -= victim.blocks
-            victim.blocks = 0
-            victim.preempted = True
-            self.preemptions += 1
+            self.preempt(self._members[-1])
+
+    def preempt(self, victim: Member) -> None:
+        """A running request loses its place and its blocks."""
+        self._members.remove(victim)
+        self._blocks -= victim.blocks
+        victim.blocks = 0
+        victim.preempted = True
+        self.preemptions += 1
 
     def leave(self, member: Member) -> None:
         """The request is over, or was never admitted."""

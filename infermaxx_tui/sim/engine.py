@@ -115,6 +115,7 @@ class Engine:
         self.batch = Batch(self.config)
         self._cache = PrefixCache(self.config.pool_blocks, self.config.block_size)
         self._memory = Memory()
+        self._began_s: float | None = None
 
     @property
     def late(self) -> bool:
@@ -164,6 +165,8 @@ class Engine:
                 generation.sent += ids
                 stats.generation_tokens += len(ids)
                 batch.grow(generation)
+                if self.mischief.takes_back(len(generation.sent), self.late) and not generation.preempted:
+                    batch.preempt(generation)
                 yield ids
                 if generation.stopped:
                     break
@@ -240,7 +243,11 @@ class Engine:
     def _step_s(self, generation: Generation) -> float:
         config = self.config
         depth_ms = config.decode_ms_per_1k * generation.size_tokens / 1e3
-        return (config.decode_ms + depth_ms + config.decode_ms_per_stream * (self.batch.running - 1)) / 1e3
+        step_ms = config.decode_ms + depth_ms + config.decode_ms_per_stream * (self.batch.running - 1)
+        now_s = self.now()
+        if self._began_s is None:
+            self._began_s = now_s
+        return step_ms * self.mischief.pace(now_s - self._began_s) / 1e3
 
     async def _until(self, due: float, batch: Batch) -> None:
         """Waits for a moment; gives way at least once. Raises Cut if the process went meanwhile."""

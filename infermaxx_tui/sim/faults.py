@@ -20,6 +20,8 @@ class Fault(msgspec.Struct, frozen=True):
     """The check that must fail; None where none may."""
     late: bool = False
     """Begins after a few healthy turns, not at once."""
+    overrides: tuple[str, ...] = ()
+    """What the demo must demand so that anybody looks: keys of its scenario, as `--set` takes them."""
 
 
 def _pass(description: str) -> Fault:
@@ -33,6 +35,11 @@ def _fails(check: str, description: str, late: bool = False) -> Fault:
 def _blinds(description: str, late: bool = True) -> Fault:
     return Fault(description, "INCONCLUSIVE", None, late)
 
+
+_SHORT = ("limits.min_drift_hours=0.001", "limits.max_loop_lag_share=1.0")
+_DRIFT = ("sessions.rounds=5", *_SHORT, "limits.max_drift_share_per_hour=36")
+"""36 times itself in an hour is 1 % a second: what a run of seconds can tell from none."""
+_VRAM = ("sessions.rounds=8", *_SHORT, "limits.max_vram_mib_per_hour=3600", "sensors.interval_s=0.5")
 
 FAULTS: dict[str, Fault] = {
     "clean": _pass("nothing is wrong"),
@@ -83,6 +90,17 @@ FAULTS: dict[str, Fault] = {
     "too-long": _blinds("every prompt is refused as too long"),
     "busy-503": _blinds("every request is refused with 503"),
     "shed-429": _blinds("every request is refused with 429"),
+    "slow-start": Fault(
+        "the first second is slow, as that of a cold engine, and then no more", "PASS", None, False, _DRIFT
+    ),
+    "slow-drift": Fault("every second tokens take a twentieth of their time longer", "FAIL", "drift", False, _DRIFT),
+    "preemption-storm": Fault(
+        "each reply loses its KV once on the way and must compute it again", "INCONCLUSIVE", None, True, _DRIFT
+    ),
+    "throttle": Fault(
+        "the card slows itself down by heat, and the tokens with it", "INCONCLUSIVE", None, False, _DRIFT
+    ),
+    "vram-creep": Fault("the server's process takes 40 MiB of VRAM more each second", "FAIL", "drift", False, _VRAM),
 }
 """Every fault of the contract by name, in its order."""
 
@@ -93,6 +111,11 @@ DEGENERATE = frozenset({"babble", "bang", "needle-loop", "special-tokens", "reas
 
 class UnknownFaultError(ValueError):
     """A fault that is not in the catalogue; the message names the nearest."""
+
+
+def demanded(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The overrides that the demo needs to show these faults, each once."""
+    return tuple(dict.fromkeys(key for name in names if name in FAULTS for key in FAULTS[name].overrides))
 
 
 def check_faults(names: tuple[str, ...]) -> frozenset[str]:

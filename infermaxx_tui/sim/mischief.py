@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
+from infermaxx_tui.sim.cards import THROTTLED_FROM_S
 from infermaxx_tui.sim.config import SimConfig
 from infermaxx_tui.sim.faults import DEGENERATE, DELIVERY
 from infermaxx_tui.sim.memory import Family, Memory
@@ -27,6 +28,9 @@ _SICK_SHARE = 0.4
 _HUGE_SHARE = 0.2
 """Smaller, since each costs its client megabytes."""
 _SICK_TURN_SHARE = 0.25
+_DRIFT_PER_S = 0.05
+_THROTTLED = 1.6
+_TAKEN_BACK_AT = 8
 _THINKING = "Wait, let me go over that once more.\n"
 
 
@@ -80,6 +84,16 @@ class Mischief:
             script = self._tokens.script(self._decorated(spoken), scene.max_tokens)
             script = replace(script, per_step=_FAST) if "burst" in self._faults else script
         return self._late(scene, spoken, script) if late else script
+
+    def pace(self, age_s: float) -> float:
+        """By what the time of a token is multiplied, so many seconds after the process began."""
+        slow = 1.0 + _DRIFT_PER_S * age_s if "slow-drift" in self._faults else 1.0
+        slow += max(0.0, 1.0 - age_s) if "slow-start" in self._faults else 0.0
+        return slow * (_THROTTLED if "throttle" in self._faults and age_s > THROTTLED_FROM_S else 1.0)
+
+    def takes_back(self, tokens: int, late: bool) -> bool:
+        """Whether a reply loses its KV after so many tokens."""
+        return late and tokens == _TAKEN_BACK_AT and "preemption-storm" in self._faults
 
     # What is said instead
 

@@ -73,26 +73,40 @@ def _answers(quantity: Quantity, state: RunState, limits: Limits, blind: list[st
         return [Answer("not_evaluable", f"{quantity.title}: {'; '.join(blind)}")]
     found = _series(quantity, state)
     if not any(one.n for one in found):
-        return [Answer("not_evaluable", f"{quantity.title}: {_nothing(found, state)}")]
+        return [Answer("not_evaluable", f"{quantity.title}: {_nothing(quantity, found, state)}")]
     return [_answer(quantity, one, limits) for one in found if one.n]
 
 
 def _series(quantity: Quantity, state: RunState) -> list[Series]:
-    """All series that the quantity means; of a card its server's processes alone, where the driver tells them."""
+    """All series that the quantity means.
+
+    Of a card: what the server's processes hold, where that was read often enough, else what the board holds, as long as
+    nobody else's process is on it.
+    """
+    shared = any(card.foreign for card in state.gpus.of_server)
+    found: list[Series] = []
     for name in quantity.names:
-        found = [one for one in state.drift.series if one.name == name or one.name.rpartition(" ")[0] == name]
-        if found:
-            return found
-    return []
+        if name == "board vram" and shared:
+            continue
+        of_name = [one for one in state.drift.series if one.name == name or one.name.rpartition(" ")[0] == name]
+        if of_name and all(one.n >= drift.least_samples(one) for one in of_name):
+            return of_name
+        found = found or of_name
+    return found
 
 
-def _nothing(found: list[Series], state: RunState) -> str:
-    if not found:
-        return "never read" + (f" ({state.gpus.reason})" if state.gpus.reason else "")
-    excluded = by_reason({reason: n for one in found for reason, n in one.excluded.items()})
+def _nothing(quantity: Quantity, found: list[Series], state: RunState) -> str:
+    excluded = {reason: n for one in found for reason, n in one.excluded.items()}
+    counted = f"nothing counted ({by_reason(excluded)})" if excluded else "never read"
     if not state.drift.warm:
-        return f"nothing counted ({excluded}): no clean conversation ended, so the warm-up never was over"
-    return f"nothing counted ({excluded})"
+        return f"{counted}: no clean conversation has ended yet, and before that all is warm-up"
+    if set(excluded) == {"warm_up"}:
+        return f"{counted}: all of it came before the end of the first clean conversation; replay more rounds"
+    if "preempted" in excluded:
+        return f"{counted}: the KV pool is too small for this load, and whatever is slow is so for that"
+    if quantity.limit == "max_vram_mib_per_hour" and state.gpus.reason is not None:
+        return f"{counted}: {state.gpus.reason}"
+    return counted
 
 
 def _answer(quantity: Quantity, series: Series, limits: Limits) -> Answer:
@@ -135,7 +149,7 @@ def _share(found: Trend) -> Slope | None:
 
 def _moved(quantity: Quantity, slope: Slope) -> str:
     if quantity.kind == "time":
-        return f"{slope.middle:+.3%}/h [{slope.low:+.3%}, {slope.high:+.3%}]"
+        return f"{100 * slope.middle:+.3g} %/h [{100 * slope.low:+.3g}, {100 * slope.high:+.3g}]"
     return f"{slope.middle:+.4g} {quantity.unit}/h [{slope.low:+.4g}, {slope.high:+.4g}]"
 
 

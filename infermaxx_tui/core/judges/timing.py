@@ -16,16 +16,16 @@ def judge(state: RunState, limits: Limits) -> Check:
     """Fails when a demanded percentile is exceeded; cannot say when the client lagged or the stream was buffered."""
     demanded = limits.max_ttft_p99_ms is not None or limits.max_gap_p99_ms is not None
     ttft, gap = state.instrument.ttft_ms, state.instrument.gap_ms
-    blind = _blind(state, limits)
-    exceeded = [] if blind else _exceeded(ttft, gap, limits)
+    unseen = blind(state, limits)
+    exceeded = [] if unseen else _exceeded(ttft, gap, limits)
     figures = "; ".join(_figure(name, one) for name, one in (("TTFT", ttft), ("gap", gap)) if one.n)
     return Check(
         name="timing",
-        outcome="not_evaluable" if blind else "fail" if exceeded else "pass",
+        outcome="not_evaluable" if unseen else "fail" if exceeded else "pass",
         required=demanded,
-        n_evaluated=0 if blind else ttft.n,
+        n_evaluated=0 if unseen else ttft.n,
         n_planned=ttft.n,
-        advice="; ".join([*blind, *exceeded]) or figures or None,
+        advice="; ".join([*unseen, *exceeded]) or figures or None,
     )
 
 
@@ -33,7 +33,8 @@ def _figure(name: str, one: Distribution) -> str:
     return f"{name} p50 {one.p50:.4g} ms, p99 {one.p99:.4g} ms (n {one.n})"
 
 
-def _blind(state: RunState, limits: Limits) -> list[str]:
+def blind(state: RunState, limits: Limits) -> list[str]:
+    """Why no time of this run can be judged; empty if it can."""
     seen, reasons = state.instrument, []
     if not seen.ttft_ms.n:
         reasons.append("no turn had a first token")

@@ -68,6 +68,20 @@ class Builder:
             out += [*request.delta, request.reply]
         return out + self._delta
 
+    def restart(self, reason: Reason, messages: Iterable[Message]) -> None:
+        """Begins a window whose prompt is these messages: the history so far, rewritten. Delays go on as they were."""
+        self._delta, self._said = [], []
+        think_s, delay_s, ended_s = self._think_s, self._delay_s, self._ended_s
+        self.open(reason)
+        feed(self, messages)
+        self._think_s, self._delay_s, self._ended_s = think_s, delay_s, ended_s
+
+    def blank(self) -> None:
+        """Takes a user's text that was sent and is not in the file."""
+        self._settle()
+        self._delta.append(Message("user"))
+        self.loss["prompt_missing"] += 1
+
     def system(self, text: str) -> None:
         """Takes a system prompt, joined to the one before it; one that comes late is kept as a user's text."""
         if not text:

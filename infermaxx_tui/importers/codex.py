@@ -196,8 +196,7 @@ class _Rollout:
                 break
             del history[places[-1] :]
         self._loss["turn_rolled_back"] += turns
-        self._builder.open("fork")
-        feed(self._builder, history)
+        self._builder.restart("fork", history)
 
     def finish(self) -> Session | None:
         """The session, None if nothing of its own was answered in it."""

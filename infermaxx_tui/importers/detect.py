@@ -6,18 +6,72 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from infermaxx_tui.core.transcript import Session, TranscriptError
-from infermaxx_tui.importers import claude_code, codex, openai_chat
+from infermaxx_tui.importers import claude_code, codex, openai_chat, opencode
 from infermaxx_tui.importers.jsonl import JsonLines
-from infermaxx_tui.importers.values import JsonObject
+from infermaxx_tui.importers.opencode_store import MAGIC
+from infermaxx_tui.importers.pieces import Piece, Pieces
+from infermaxx_tui.importers.values import JsonObject, as_object
 
 Importer = Callable[[Path], Iterator[Session]]
 
 KNOWN = "a file of an agent that is known here (README: transcripts), or OpenAI chat JSONL with `messages` in each line"
 
+_MAX_PIECES = 400
+"""Parts of a document that are looked at: what says what it is stands near its beginning."""
+
 
 def importer_of(path: Path) -> Importer:
     """The importer for a file or folder. Raises TranscriptError with one line if there is none."""
-    return _by_lines(path)
+    if path.is_dir():
+        found = folder_importer(path)
+        if found is None:
+            raise TranscriptError(str(path), None, "is a folder: name the files in it")
+        return found
+    if _magic(path) == MAGIC:
+        return opencode.database
+    return _by_pieces(path) or _by_lines(path)
+
+
+def folder_importer(path: Path) -> Importer | None:
+    """The importer for a folder that is one recording as a whole, None for a folder of recordings."""
+    if all((path / name).is_dir() for name in ("session", "message", "part")):
+        return opencode.tree
+    return None
+
+
+def _magic(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(len(MAGIC))
+    except OSError:
+        return b""
+
+
+def _by_pieces(path: Path) -> Importer | None:
+    """By the first document of the file, None if that is no document of a known format."""
+    seen: set[str] = set()
+    try:
+        for number, piece in enumerate(Pieces(path)):
+            if piece.document or number > _MAX_PIECES:
+                return None
+            found = _of_item(piece, as_object(piece.value), seen)
+            if found is not None:
+                return found
+            seen.add(piece.key)
+    except TranscriptError:
+        return None
+    return None
+
+
+def _of_item(piece: Piece, value: JsonObject, seen: set[str]) -> Importer | None:
+    """What a part says of its document, with the keys that came before it."""
+    match piece.key:
+        case "info" if str(value.get("id")).startswith("ses") or ("directory" in value and "time" in value):
+            return opencode.document
+        case "messages" | "" if piece.item and opencode.is_message(value):
+            return opencode.document
+        case _:
+            return None
 
 
 def _of_record(record: JsonObject) -> Importer | None:

@@ -6,6 +6,7 @@ and places of failures, gaps and each conversation's lines, so that they are fou
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -15,30 +16,30 @@ import msgspec
 
 from infermaxx_tui.core.events import Record, Unknown, decode
 from infermaxx_tui.core.evidence import Ref
+from infermaxx_tui.core.kept import Blocks, DamagedError, put_away, taken
 from infermaxx_tui.core.logtime import LogClock
 from infermaxx_tui.core.state import RunState
 from infermaxx_tui.core.stories import FeedEntry, SessionStory
 from infermaxx_tui.core.timeline import MEASURED, Timeline
-from infermaxx_tui.core.twin import twin
-from infermaxx_tui.core.watch import Watch
+from infermaxx_tui.core.watch import Watch, WatchParts
+from infermaxx_tui.log import parts
 from infermaxx_tui.rundir import RunError, RunFolder
 from infermaxx_tui.seek import indexfile
 from infermaxx_tui.seek.describe import describe_log, span_us
-from infermaxx_tui.seek.files import Again, LogFiles, placed
+from infermaxx_tui.seek.files import LogFiles, placed
+from infermaxx_tui.seek.indexfile import Copy, Review
 from infermaxx_tui.seek.lines import Block, decode_block
 from infermaxx_tui.seek.places import TOLD, LogMap, SeekTarget
+from infermaxx_tui.seek.walk import Walker
 from infermaxx_tui.seek.zoom import ZoomedTimeline
 
-__all__ = ["Moment", "RunLog", "SeekTarget", "describe_log"]
+__all__ = ["Moment", "RunLog", "SeekTarget", "describe_log", "keep_index"]
 
 MARK_LINES: Final = 512
 """The place of a line is kept after so many lines, which is half a minute of a large run, and of each file's first."""
-FIRST_SPACING: Final = 8192
-MOST_CHECKPOINTS: Final = 80
+FIRST_SPACING: Final = 4096
+MOST_COPIES: Final = 256
 """Copies of the fold are so many lines apart at first; when there are too many, every other one is dropped."""
-NEAR_KEPT: Final = 6
-NEAR_LINES: Final = 10_000
-"""A jump over more lines than this keeps copies so many lines apart, for the steps around its end."""
 INDEXED_BYTES: Final = 4 << 20
 """A smaller log needs no events.idx."""
 
@@ -52,66 +53,54 @@ class Moment(msgspec.Struct, frozen=True):
     """The newest things that had happened, newest last."""
 
 
-class _Checkpoint:
-    """A fold, and the place of the line that it takes in next. One that is kept is copied before it goes on."""
-
-    __slots__ = ("file", "offset", "watch")
-
-    def __init__(self, watch: Watch, file: int, offset: int) -> None:
-        self.watch = watch
-        self.file = file
-        self.offset = offset
-
-    @property
-    def place(self) -> tuple[int, int]:
-        """Where it stands, in the order of the log."""
-        return self.file, self.offset
-
-    def go_to(self, at_us: int, again: Again, keep: Callable[[_Checkpoint], None]) -> None:
-        """Takes in all lines up to a moment. `keep` gets it now and then on a long way, for steps back."""
-        watch, clock = self.watch, twin(self.watch.clock)
-        for gone, (file, offset, after, record) in enumerate(placed(again(*self.place)), 1):
-            self.file, self.offset = file, offset
-            if isinstance(record, Record) and clock.at(record) > at_us:
-                return
-            if gone % NEAR_LINES == 0:
-                keep(self)
-            watch.add(record)
-            self.offset = after
-
-
 class RunLog:
     """One run's log: `open` it, `follow` it while it grows, `seek` in it. For one thread at a time."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._files = LogFiles(folder)
-        self._saved = indexfile.load(folder)
-        self._map = LogMap(self._saved)
+        self._map = LogMap()
         self._watch = Watch()
         self._lines = self._kept = self._marked = 0
         self._file = -1
         self._spacing = FIRST_SPACING
-        self._checkpoints = [_Checkpoint(Watch(), 0, 0)]
-        self._near: list[_Checkpoint] = []
-        self._here: _Checkpoint | None = None
+        self._blocks = Blocks()
+        self._copies: list[Copy] = []
+        self._here: Walker | None = None
         self._latest: Moment | None = None
-        self.timeline = ZoomedTimeline(self._watch.clock, self._files.again, lambda at_us: self._map.before(at_us))
+        self.known_bytes = 0
+        """Bytes of the log that were not folded, since events.idx knew what they say."""
+        self.timeline = self._zoomed(Timeline())
+
+    def _zoomed(self, whole: Timeline) -> ZoomedTimeline:
+        made = ZoomedTimeline(self._watch.clock, self._files.again, lambda at_us: self._map.before(at_us))
+        made.whole = whole
+        return made
 
     def open(self, progress: Callable[[int, int], bool] | None = None) -> None:
-        """Reads all complete lines there are. `progress(bytes done, bytes in all)` is called now and then; False stops
-        it early. Until then the places of a saved index serve. Raises RunError."""
-        self._map, before = LogMap(), self._map
-        try:
+        """Reads all complete lines there are, or those alone that events.idx does not know. `progress(bytes done, bytes
+        in all)` is called now and then; False stops it early. Raises RunError."""
+        self._go_on(progress)
+        if not self.known_bytes:
             with suppress(OSError):
                 self.timeline.whole = Timeline(expected_us=span_us(self._folder))
-            for _ in self._take(progress):
-                pass
-        except RunError:
-            self._map = before
-            raise
-        if self._saved is None and self._files.size >= INDEXED_BYTES and not RunFolder(self._folder).alive():
+        for _ in self._take(progress):
+            pass
+        size = self._files.size
+        if size >= INDEXED_BYTES and size != self.known_bytes and not RunFolder(self._folder).alive():
             self.save_index()
+
+    def _go_on(self, progress: Callable[[int, int], bool] | None) -> None:
+        """Goes on from events.idx, if that is of this log."""
+        kept = indexfile.load(self._folder, progress)
+        if kept is None:
+            return
+        self._files.go_on(kept.taken)
+        self.known_bytes = sum(kept.taken)
+        self._watch, self._map, self._blocks, self._copies = Watch(kept.newest), kept.places, kept.blocks, kept.copies
+        self._lines = self._kept = self._marked = kept.lines
+        self._spacing, self._file = kept.spacing, len(kept.taken) - 1
+        self.timeline = self._zoomed(Timeline(parts=kept.timeline))
 
     def follow(self) -> Iterator[Record | Unknown]:
         """Takes in and yields what was written since; a torn tail is kept back. Raises RunError."""
@@ -128,7 +117,8 @@ class RunLog:
     def _take_in(self, file: int, block: Block, records: list[Record | Unknown]) -> None:
         watch, line_map, whole, offset = self._watch, self._map, self.timeline.whole, block.offset
         if self._lines - self._kept >= self._spacing:
-            self._keep(file, offset)
+            self._copies.append(self._copy(file, offset))
+            self._thin_out()
         self._lines += len(records)
         unmarked = self._lines - self._marked >= MARK_LINES or file != self._file
         for line, record in zip(block.lines, records, strict=True):
@@ -146,12 +136,16 @@ class RunLog:
                     unmarked, self._marked, self._file = False, self._lines, file
             offset += len(line) + 1
 
-    def _keep(self, file: int, offset: int) -> None:
-        """Copies the fold; with too many copies, every other one goes and the next ones are twice as far apart."""
+    def _copy(self, file: int, offset: int) -> Copy:
+        """The fold as it is now, before the line at a place."""
         self._kept = self._lines
-        self._checkpoints.append(_Checkpoint(twin(self._watch), file, offset))
-        if len(self._checkpoints) > MOST_CHECKPOINTS:
-            self._checkpoints = self._checkpoints[::2]
+        data, blocks = put_away(self._watch.parts, self._blocks)
+        return Copy(self._watch.clock.now_us, file, offset, data, blocks)
+
+    def _thin_out(self) -> None:
+        """With too many copies, every other one goes and the next ones are twice as far apart."""
+        if len(self._copies) > MOST_COPIES:
+            self._copies = self._copies[1::2]
             self._spacing *= 2
 
     def latest(self) -> Moment:
@@ -166,21 +160,22 @@ class RunLog:
             return self.latest()
         at_us = max(at_us, 0)
         here, self._here = self._nearest(at_us), None
-        here.go_to(at_us, self._files.again, self._keep_near)
+        here.go_to(at_us, self._files.again)
         self._here = here
         return _moment(here.watch, at_us)
 
-    def _keep_near(self, here: _Checkpoint) -> None:
-        self._near = [_Checkpoint(twin(here.watch), *here.place), *self._near[: NEAR_KEPT - 1]]
-
-    def _nearest(self, at_us: int) -> _Checkpoint:
-        """A fold that stands nearest before a moment and may go on: the one of the last jump, or a copy."""
-        kept = [one for one in (*self._checkpoints, *self._near) if one.watch.clock.now_us <= at_us]
-        best = max(kept, key=lambda one: one.place)
-        here = self._here
-        if here is not None and here.watch.clock.now_us <= at_us and here.place >= best.place:
-            return here
-        return _Checkpoint(twin(best.watch), *best.place)
+    def _nearest(self, at_us: int) -> Walker:
+        """A fold that stands nearest before a moment and may go on: the one of the last jump, or one made of a copy.
+        A copy that turns out to be damaged is forgotten."""
+        here = self._here if self._here is not None and self._here.at_us <= at_us else None
+        while at := bisect_right(self._copies, at_us, key=lambda copy: copy.at_us):
+            best = self._copies[at - 1]
+            if here is not None and here.place >= best.place:
+                return here
+            with suppress(DamagedError):
+                return Walker(Watch(taken(best.data, WatchParts, self._blocks)), *best.place)
+            del self._copies[at - 1]
+        return here or Walker(Watch(), 0, 0)
 
     def find(self, target: SeekTarget, after_us: int, backwards: bool = False) -> tuple[int, Ref] | None:
         """Log time and place of the next such thing after (or the last one before) a moment; None if there is none."""
@@ -223,8 +218,25 @@ class RunLog:
 
     def save_index(self) -> None:
         """Keeps events.idx in the run folder where that is allowed; without the right to write it is left out."""
+        places = self._files.taken
+        newest = self._copy(len(places) - 1, places[-1]) if places else None
+        if newest is None:
+            return
+        if not self._copies or self._copies[-1].place != newest.place:
+            self._copies.append(newest)
+        review = Review(self.timeline.whole.parts, self._map)
         with suppress(OSError):
-            indexfile.save(self._folder, self.timeline.end_us, self._map.marks, self._map.failures, self._map.gaps)
+            indexfile.save(self._folder, places, self._lines, self._spacing, self._blocks, self._copies, review)
+
+
+def keep_index(folder: Path) -> None:
+    """Makes the events.idx of a log that is over, so that whoever opens it first need not wait. A small log needs none;
+    where the log cannot be read, or nothing may be written, there will be none."""
+    log = RunLog(folder)
+    with suppress(RunError, OSError):
+        if sum(path.stat().st_size for path in parts(folder)) >= INDEXED_BYTES:
+            log.open()
+            log.save_index()
 
 
 def _moment(watch: Watch, at_us: int) -> Moment:

@@ -4,13 +4,11 @@ trusted, and whatever lies in the folder is said in one line."""
 from __future__ import annotations
 
 import os
-import pickle
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import msgspec
-import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -26,7 +24,7 @@ from infermaxx_tui.core.timeline import Timeline
 from infermaxx_tui.core.watch import Watch
 from infermaxx_tui.index import RunLog, describe_log
 from infermaxx_tui.rundir import RunError, RunFolder
-from infermaxx_tui.seek import files, indexfile, lines
+from infermaxx_tui.seek import files, lines
 from infermaxx_tui.seek.files import placed
 from infermaxx_tui.seek.lines import Block, LineReader, decode_block
 
@@ -56,10 +54,9 @@ def opened(folder: Path) -> RunLog:
 
 
 def dense(patch: pytest.MonkeyPatch) -> None:
-    """Checkpoints, marks and copies so close together that a small log has many of them."""
+    """Copies and marks so close together that a small log has many of them."""
     patch.setattr(index, "FIRST_SPACING", 16)
-    patch.setattr(index, "MOST_CHECKPOINTS", 6)
-    patch.setattr(index, "NEAR_LINES", 8)
+    patch.setattr(index, "MOST_COPIES", 6)
     patch.setattr(index, "MARK_LINES", 10)
     patch.setattr(LineReader.read, "__defaults__", (None, 3000))
 
@@ -278,109 +275,6 @@ class TestStory:
         assert all(
             turn.ended is not None and turn.asked is not None and turn.ended.req == turn.asked.req for turn in asked
         )
-
-
-class TestIndexFile:
-    def test_it_is_made_and_serves_before_the_log_is_read(self, folder: Path) -> None:
-        log = opened(folder)
-        log.save_index()
-        assert (folder / "events.idx").stat().st_mode & 0o077 == 0
-        fresh = RunLog(folder)
-        assert fresh.find("failure", 0) == log.find("failure", 0)
-        fresh.open()
-        assert fresh.latest().state == log.latest().state
-
-    def test_a_large_log_that_is_over_gets_one_by_itself(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        opened(folder)
-        assert not (folder / "events.idx").exists()
-        monkeypatch.setattr(index, "INDEXED_BYTES", 1000)
-        run = RunFolder(folder)
-        fd = run.hold()
-        opened(folder)
-        assert not (folder / "events.idx").exists()
-        os.close(fd)
-        opened(folder)
-        assert indexfile.load(folder) is not None
-
-    def test_one_of_another_log_is_ignored(self, folder: Path, tmp_path: Path) -> None:
-        opened(folder).save_index()
-        other = laid(tmp_path / "other", LEAK.replace(b"selftest", b"somebody"))
-        (other / "events.idx").write_bytes((folder / "events.idx").read_bytes())
-        assert indexfile.load(folder) is not None
-        assert indexfile.load(other) is None
-
-    def test_one_of_a_log_that_grew_since_is_ignored(self, folder: Path) -> None:
-        opened(folder).save_index()
-        with (folder / "events.jsonl").open("ab") as file:
-            file.write(encode(Record(0, 999_999, 0, 0, e.Noted(text="more"))))
-        assert indexfile.load(folder) is None
-        (folder / "events-1.jsonl").write_bytes(b"")
-        assert indexfile.load(folder) is None
-
-    @pytest.mark.parametrize(
-        "data",
-        [
-            b"",
-            b"garbage",
-            b"\x00" * 100,
-            b"{}",
-            b"[1,2",
-            b'{"version":1}',
-            b"\xff\xfe",
-            b"[" * 100_000,
-            pickle.dumps({"version": 1}),
-        ],
-    )
-    def test_anything_else_is_ignored(self, folder: Path, data: bytes) -> None:
-        (folder / "events.idx").write_bytes(data)
-        assert indexfile.load(folder) is None
-        assert opened(folder).latest().state == folded(LEAK, 10**15)[0]
-
-    @pytest.mark.parametrize(
-        "change",
-        [
-            {"version": 2},
-            {"marks": [[9, 0, 0, 0, 0, 0, 0, 0]]},
-            {"marks": [[0, 10**12, 0, 0, 0, 0, 0, 0]]},
-            {"marks": [[0, -1, 0, 0, 0, 0, 0, 0]]},
-            {"failures": [[5, 0, 1], [4, 0, 2]]},
-            {"gaps": [["x", 0, 1]]},
-        ],
-    )
-    def test_places_that_cannot_be_are_ignored(self, folder: Path, change: dict[str, object]) -> None:
-        opened(folder).save_index()
-        raw = orjson.loads((folder / "events.idx").read_bytes())
-        (folder / "events.idx").write_bytes(orjson.dumps(raw | change))
-        assert indexfile.load(folder) is None
-
-    def test_numbers_that_no_array_holds_are_left_out(self, folder: Path) -> None:
-        opened(folder).save_index()
-        raw = (folder / "events.idx").read_bytes()
-        text = raw.replace(b'"failures":[', b'"failures":[[-' + b"9" * 30 + b",0,1],")
-        (folder / "events.idx").write_bytes(text)
-        log = RunLog(folder)
-        assert log.find("failure", -1) is not None
-
-    def test_a_link_is_not_followed_and_a_huge_file_is_not_read(
-        self, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        opened(folder).save_index()
-        monkeypatch.setattr(indexfile, "MOST_BYTES", 10)
-        assert indexfile.load(folder) is None
-        monkeypatch.undo()
-        target = tmp_path / "elsewhere"
-        (folder / "events.idx").rename(target)
-        (folder / "events.idx").symlink_to(target)
-        assert indexfile.load(folder) is None
-        opened(folder).save_index()
-        assert not (folder / "events.idx").is_symlink()
-        assert target.exists()
-
-    def test_where_nothing_may_be_written_nothing_is_said(self, folder: Path) -> None:
-        log = opened(folder)
-        (folder / "events.idx").mkdir()
-        log.save_index()
-        assert sorted(path.name for path in folder.iterdir()) == ["events.idx", "events.jsonl"]
 
 
 def test_a_stretch_of_a_long_log_is_shown_as_sharp_as_a_short_one(

@@ -8,19 +8,26 @@ common is kept once. Nothing is ever made from a name in the bytes, so bytes fro
 from __future__ import annotations
 
 import zlib
+from array import array
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from hashlib import blake2b
 from itertools import islice
-from typing import Any, Final, Generic, TypeVar, cast, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar, cast, get_args, get_origin
 
 import msgspec
+
+if TYPE_CHECKING:
+    Floats = array[float]
+    Integers = array[int]
+else:
+    Floats = Integers = array  # before Python 3.12 an array takes no parameter when the program runs
 
 Item = TypeVar("Item")
 Key = TypeVar("Key")
 Value = TypeVar("Value")
-Part = TypeVar("Part", bound=msgspec.Struct)
+Part = TypeVar("Part")
 
 BLOCK: Final = 64
 """Entries of a block: small enough that the last one, which changes, costs little; large enough to be written fast."""
@@ -213,8 +220,8 @@ def _pair(key: Any, value: Any) -> object:
     return tuple[key, value]
 
 
-def put_away(part: msgspec.Struct, blocks: Blocks) -> tuple[bytes, tuple[int, ...]]:
-    """A part of a fold as bytes, and the blocks that hold the rest of it."""
+def put_away(part: object, blocks: Blocks) -> tuple[bytes, tuple[int, ...]]:
+    """A struct or dataclass that a fold is made of as bytes, and the blocks that hold the rest of it."""
     blocks.used = []
     data = msgspec.msgpack.encode(part, enc_hook=lambda thing: _plain(thing, blocks))
     return data, tuple(blocks.used)
@@ -226,6 +233,8 @@ def _plain(thing: object, blocks: Blocks) -> object:
             return thing.put_away(blocks)
         case deque():
             return [thing.maxlen, list(thing)]
+        case array():
+            return [thing.typecode, thing.tobytes()]
         case _:
             raise NotImplementedError(f"{type(thing).__name__} cannot be put away")
 
@@ -240,6 +249,9 @@ def taken(data: bytes, kind: type[Part], blocks: Blocks) -> Part:
         if origin is deque:
             most, values = msgspec.convert(raw, tuple[int | None, list[kinds[0]]])  # type: ignore[valid-type]  # known at run time only
             return deque(values, most)
+        if of is array:
+            code, data = msgspec.convert(raw, tuple[Literal["d", "q"], bytes])
+            return array(code, data)
         raise NotImplementedError(f"{of} cannot be taken out")
 
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 MAX_LANES = 1024
@@ -11,13 +12,13 @@ Stay = tuple[int, int]
 """(log time from which on, conversation)."""
 
 
+@dataclass(slots=True)
 class Lanes:
     """A conversation takes the lowest lane that is free, and gives it back when it ends."""
 
-    def __init__(self) -> None:
-        self._stays: list[list[Stay]] = []
-        self._free: list[int] = []
-        self._of: dict[int, int] = {}
+    _stays: list[list[Stay]] = field(default_factory=list)
+    _free: list[int] = field(default_factory=list)
+    _of: dict[int, int] = field(default_factory=dict)
 
     def take(self, session: int, at_us: int) -> None:
         """A conversation begins."""

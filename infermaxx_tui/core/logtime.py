@@ -33,6 +33,10 @@ class LogClock:
             self.now_us = now
         return self.now_us
 
+    def ahead(self) -> LogClock:
+        """A clock of its own that goes on from here, to date lines before anybody takes them in."""
+        return LogClock(self.now_us, self.mono_us, self.segment, self._shift_us)
+
     def _began(self, record: Record) -> int:
         """The clock's shift from a first line on: that of the log, or of a new segment."""
         event = record.event

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Final, Literal, get_args
 
 import msgspec
@@ -90,11 +91,11 @@ def mark_of_leak(at_us: int, leak: Leak) -> Mark:
     return Mark(at_us=at_us, ref=leak.at, kind="leak", session=leak.session, text=f"{leak.tag} ({whose})")
 
 
+@dataclass(slots=True)
 class Marks:
     """At most one mark of each kind a bucket, the first, with a count of the others."""
 
-    def __init__(self) -> None:
-        self._kept: dict[tuple[int, MarkKind], Mark] = {}
+    _kept: dict[tuple[int, MarkKind], Mark] = field(default_factory=dict)
 
     def add(self, bucket: int, mark: Mark) -> None:
         """One more."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
@@ -84,46 +85,67 @@ class TimelineView(msgspec.Struct, frozen=True, kw_only=True):
         return column if 0 <= column < self.buckets else None
 
 
+def _all_readings() -> dict[str, Readings]:
+    return {series.name: Readings(series.name) for series in SERIES}
+
+
+@dataclass(slots=True)
+class TimelineParts:
+    """All that a timeline keeps."""
+
+    clock: LogClock = field(default_factory=LogClock)
+    start_us: int = 0
+    width_us: int = FIRST_BUCKET_US
+    total: Track = field(default_factory=lambda: Track(0))
+    tracks: dict[int, Track] = field(default_factory=dict)
+    lanes: Lanes = field(default_factory=Lanes)
+    marks: Marks = field(default_factory=Marks)
+    readings: dict[str, Readings] = field(default_factory=_all_readings)
+    pending: list[Beat] = field(default_factory=list)
+    pending_bucket: int = 0
+
+
 class Timeline:
     """All that a log measured, over time. Feed it with `add` beside a Fold."""
 
-    def __init__(self, clock: LogClock | None = None, start_us: int = 0, expected_us: int = 0) -> None:
-        """A timeline from the first line on, or from `start_us` on, of which `clock` knows the line before.
+    def __init__(
+        self,
+        clock: LogClock | None = None,
+        start_us: int = 0,
+        expected_us: int = 0,
+        parts: TimelineParts | None = None,
+    ) -> None:
+        """A timeline from the first line on, or from `start_us` on, of which `clock` knows the line before; or one that
+        goes on from the `parts` that another one kept.
 
         For a log that is known to be long, buckets begin as wide as they would come to be.
         """
-        self._clock = clock or LogClock()
-        self._start_us = start_us
-        self._width_us = FIRST_BUCKET_US
-        while expected_us // self._width_us >= MAX_BUCKETS:
-            self._width_us *= 2
-        self._total = Track(0)
-        self._tracks: dict[int, Track] = {}
-        self._lanes = Lanes()
-        self._marks = Marks()
-        self._readings = {series.name: Readings(series) for series in SERIES}
+        if parts is None:
+            parts = TimelineParts(clock or LogClock(), start_us)
+            while expected_us // parts.width_us >= MAX_BUCKETS:
+                parts.width_us *= 2
+        self.parts = parts
+        """Everything that is kept."""
         self._of: dict[type[Event], tuple[Readings, ...]] = {
-            source: tuple(readings for readings in self._readings.values() if readings.series.source is source)
+            source: tuple(readings for readings in parts.readings.values() if readings.series.source is source)
             for source in {series.source for series in SERIES}
         }
-        self._pending: list[Beat] = []
-        self._pending_bucket = 0
 
     @property
     def end_us(self) -> int:
         """Log time of the newest line."""
-        return self._clock.now_us
+        return self.parts.clock.now_us
 
     @property
     def bucket_us(self) -> int:
         """How wide a bucket is by now: the finest that can be shown."""
-        return self._width_us
+        return self.parts.width_us
 
     def add(self, record: Record | Unknown) -> None:
         """Takes the next line in, with what it is by itself. What the fold makes of it is marked by `mark`."""
         if isinstance(record, Unknown):
             return
-        now = self._clock.at(record)
+        now = self.parts.clock.at(record)
         if type(record.event) in MEASURED:
             self.measure(now, record.event)
         own = mark_of(now, record) if type(record.event) in MARKED else None
@@ -132,7 +154,7 @@ class Timeline:
 
     def measure(self, now_us: int, event: Event) -> None:
         """Takes in an event of one of the types in MEASURED, with its log time."""
-        self._clock.set(now_us)
+        self.parts.clock.set(now_us)
         if isinstance(event, Beat):
             self._beat(now_us, event)
         elif type(event) in _MOVES:
@@ -144,36 +166,36 @@ class Timeline:
 
     def mark(self, mark: Mark) -> None:
         """Keeps a mark."""
-        self._marks.add(self._bucket(mark.at_us), mark)
+        self.parts.marks.add(self._bucket(mark.at_us), mark)
 
     def _moved(self, now_us: int, event: Event) -> None:
         """Conversations take lanes and give them back."""
         match event:
             case SessionStarted(session=session):
-                self._lanes.take(session, now_us)
+                self.parts.lanes.take(session, now_us)
             case SessionEnded(session=session):
-                self._lanes.leave(session)
+                self.parts.lanes.leave(session)
             case RunStarted(segment=segment) if segment > 0:
-                self._lanes.restart()
+                self.parts.lanes.restart()
             case _:
                 pass
 
     def _bucket(self, at_us: int) -> int:
         """The bucket of a moment, after as many doublings as it takes."""
-        bucket = max(at_us - self._start_us, 0) // self._width_us
+        bucket = max(at_us - self.parts.start_us, 0) // self.parts.width_us
         while bucket >= MAX_BUCKETS:
             self._double()
-            bucket = max(at_us - self._start_us, 0) // self._width_us
+            bucket = max(at_us - self.parts.start_us, 0) // self.parts.width_us
         return bucket
 
     def _double(self) -> None:
         self._settle()
-        self._width_us *= 2
-        self._pending_bucket //= 2
-        self._marks.halve()
-        for readings in self._readings.values():
+        self.parts.width_us *= 2
+        self.parts.pending_bucket //= 2
+        self.parts.marks.halve()
+        for readings in self.parts.readings.values():
             readings.halve()
-        for track in (self._total, *self._tracks.values()):
+        for track in (self.parts.total, *self.parts.tracks.values()):
             track.halve()
 
     def _beat(self, now_us: int, beat: Beat) -> None:
@@ -181,15 +203,15 @@ class Timeline:
         if not 0.0 < beat.window_ms < LARGEST:
             return
         bucket = self._bucket(max(now_us - int(beat.window_ms * 500), 0))
-        if self._pending and (bucket != self._pending_bucket or len(self._pending) >= PENDING_BEATS):
+        if self.parts.pending and (bucket != self.parts.pending_bucket or len(self.parts.pending) >= PENDING_BEATS):
             self._settle()
-        self._pending_bucket = bucket
-        self._pending.append(beat)
+        self.parts.pending_bucket = bucket
+        self.parts.pending.append(beat)
 
     def _settle(self) -> None:
         """Adds the beats that were kept back to their tracks."""
-        beats, self._pending = self._pending, []
-        bucket, sums = self._pending_bucket, dict[int, list[float]]()
+        beats, self.parts.pending = self.parts.pending, []
+        bucket, sums = self.parts.pending_bucket, dict[int, list[float]]()
         for beat in beats:
             window_ms, everything, deepest = beat.window_ms, 0, 0
             for session, tokens, depth in zip(beat.sessions, beat.tokens, beat.depths, strict=False):
@@ -203,11 +225,11 @@ class Timeline:
                     kept[2] = depth
                 else:
                     sums[session] = [tokens, window_ms, depth]
-            self._total.add(bucket, held(everything), window_ms, held(deepest))
+            self.parts.total.add(bucket, held(everything), window_ms, held(deepest))
         for session, (came, covered_ms, depth_then) in sums.items():
-            track = self._tracks.get(session)
+            track = self.parts.tracks.get(session)
             if track is None:
-                track = self._tracks[session] = Track(bucket)
+                track = self.parts.tracks[session] = Track(bucket)
             track.add(bucket, held(came), covered_ms, held(depth_then))
 
     def snapshot(self, from_us: int, to_us: int, buckets: int, whole: Timeline | None = None) -> TimelineView:
@@ -217,13 +239,13 @@ class Timeline:
         Of a timeline that does not begin with the log, `whole` is the one that does: it knows marks, lanes and axes.
         """
         self._settle()
-        width, start = self._width_us, self._start_us
+        width, start = self.parts.width_us, self.parts.start_us
         first, step, count = _cut((from_us - start) // width, (to_us - start) // width + 1, max(buckets, 1))
         begin = start + first * width
-        tracks = [item for item in self._tracks.items() if item[1].touches(first, first + step * count)]
+        tracks = [item for item in self.parts.tracks.items() if item[1].touches(first, first + step * count)]
         cuts = ((session, track.cut(first, step, count)) for session, track in sorted(tracks, key=lambda item: item[0]))
         there = {session: cut for session, cut in cuts if cut is not None}
-        total = self._total.cut(first, step, count)
+        total = self.parts.total.cut(first, step, count)
         known = whole or self
         return TimelineView(
             from_us=begin,
@@ -232,18 +254,21 @@ class Timeline:
             tokens_per_s=along([total] if total is not None else [], count)[0],
             lanes=tuple(
                 Lane(SessionSeries(*along([there[session] for _, session in stays if session in there], count)), stays)
-                for stays in known._lanes.all()
+                for stays in known.parts.lanes.all()
             ),
             sessions={session: SessionSeries(*along([cut], count)) for session, cut in there.items()},
-            series={name: readings.values(first, step, count) for name, readings in self._readings.items()},
-            marks=known._marks.between(begin, begin + count * step * width),
+            series={name: readings.values(first, step, count) for name, readings in self.parts.readings.items()},
+            marks=known.parts.marks.between(begin, begin + count * step * width),
             rate_hi=known._rate_hi(),
-            total_hi=nice_ceiling(known._total.peak),
-            hi={name: max(readings.hi(step), known._readings[name].hi(1)) for name, readings in self._readings.items()},
+            total_hi=nice_ceiling(known.parts.total.peak),
+            hi={
+                name: max(readings.hi(step), known.parts.readings[name].hi(1))
+                for name, readings in self.parts.readings.items()
+            },
         )
 
     def _rate_hi(self) -> float:
-        return nice_ceiling(max((track.peak for track in self._tracks.values()), default=0.0))
+        return nice_ceiling(max((track.peak for track in self.parts.tracks.values()), default=0.0))
 
 
 def _cut(first: int, after: int, buckets: int) -> tuple[int, int, int]:

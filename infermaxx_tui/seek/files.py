@@ -29,6 +29,17 @@ class LogFiles:
         """Bytes of the lines that were read."""
         return sum(reader.offset for reader in self._readers)
 
+    @property
+    def taken(self) -> tuple[int, ...]:
+        """Of each file, the bytes of the lines that were read."""
+        return tuple(reader.offset for reader in self._readers)
+
+    def go_on(self, taken: Iterable[int]) -> None:
+        """So many bytes of each file need not be read: it is known what they say. Raises RunError."""
+        with self._reading():
+            paths = parts(self._folder)
+        self._readers = [LineReader(path, offset) for path, offset in zip(paths, taken, strict=False)]
+
     def new(self, progress: Callable[[int, int], bool] | None = None) -> Iterator[tuple[int, Block]]:
         """Lines that were not read yet. `progress(bytes done, bytes in all)` may answer False: no more now."""
         with self._reading():
@@ -37,6 +48,8 @@ class LogFiles:
                 raise RunError(f"{self._folder}: no events.jsonl in it, so it is not a run")
             self._readers += [LineReader(path) for path in found[len(self._readers) :]]
             total = sum(reader.path.stat().st_size for reader in self._readers) if progress is not None else 0
+            if progress is not None and total - self.size > _REPORT_BYTES and not progress(self.size, total):
+                return
             due = self.size + _REPORT_BYTES
             for number, reader in enumerate(self._readers):
                 for block in reader.read():

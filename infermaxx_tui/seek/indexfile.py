@@ -1,147 +1,235 @@
-"""`events.idx`: where in a log which moment stands, and where failures, misses and gaps are. Never trusted blindly.
+"""`events.idx`: what a log was folded to, so that it need not be folded again. A cache, and never trusted blindly.
 
-It can always be made again from the log. One that was made for another log, or for less of it, is ignored; it is plain
-JSON, since a run folder may come from a stranger.
+It holds copies of the fold all along the log, the newest one with the series and places that a review needs, and says
+of which log and by which program it was made. It serves only if the log still begins with the very same bytes and the
+program is still the same, and if its own bytes are whole; else it is made again. The verdict of a run never comes from
+here: whoever judges folds the log.
 """
 
 from __future__ import annotations
 
 import hashlib
-from array import array
-from bisect import bisect_left, bisect_right
-from contextlib import suppress
+from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from infermaxx_tui.core.evidence import Ref
+from infermaxx_tui import __version__, core
+from infermaxx_tui.core.events import SCHEMA
+from infermaxx_tui.core.kept import Blocks, DamagedError, put_away, taken
+from infermaxx_tui.core.series import SERIES
+from infermaxx_tui.core.timeline import TimelineParts
+from infermaxx_tui.core.watch import WatchParts
 from infermaxx_tui.log import parts
 from infermaxx_tui.rundir import replace_file
+from infermaxx_tui.seek.places import LogMap
 
 NAME: Final = "events.idx"
-VERSION: Final = 1
-MOST_BYTES: Final = 64 << 20
-MOST_PLACES: Final = 500_000
-"""Places of one sort that the file keeps; the log has them all."""
-_FIRST_LINE_BYTES: Final = 4 << 20
+MOST_BYTES: Final = 1 << 30
+LARGEST_SHARE: Final = 4
+"""The file takes at most this part of what the log takes: a fourth."""
+_MAGIC: Final = b"infermaxx index 2\n"
+_DIGEST_BYTES: Final = 32
+_READ_BYTES: Final = 1 << 20
 
 
-class Position(msgspec.Struct, frozen=True, array_like=True):
-    """A line of the log: where it is and when it was."""
+class Copy(msgspec.Struct, frozen=True, array_like=True):
+    """A fold, and the place of the line that it takes in next."""
 
+    at_us: int
+    """Log time of the newest line that it knows."""
     file: int
     """Which of the log's files, in order."""
     offset: int
-    part: int
-    seq: int
-    wall_ms: int
-    mono_us: int
-    at_us: int
-    """Log time."""
-    segment: int | None
+    data: bytes
+    blocks: tuple[int, ...]
+    """Numbers of the blocks that hold the rest of it."""
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Where it stands, in the order of the log."""
+        return self.file, self.offset
 
 
-class Places:
-    """Log times and places of one sort of thing, in the order of the log."""
-
-    def __init__(self) -> None:
-        self._at_us = array("q")
-        self._part = array("q")
-        self._seq = array("q")
-
-    def __len__(self) -> int:
-        return len(self._at_us)
-
-    def add(self, at_us: int, ref: Ref) -> None:
-        """One more; one that is there already, or that no file could hold, is left out."""
-        if self and (self._part[-1], self._seq[-1]) == ref:
-            return
-        with suppress(OverflowError):
-            values = array("q", (at_us, *ref))
-            self._at_us.append(values[0])
-            self._part.append(values[1])
-            self._seq.append(values[2])
-
-    def after(self, at_us: int) -> tuple[int, Ref] | None:
-        """The first one later than a moment."""
-        return self._get(bisect_right(self._at_us, at_us))
-
-    def before(self, at_us: int) -> tuple[int, Ref] | None:
-        """The last one earlier than a moment."""
-        return self._get(bisect_left(self._at_us, at_us) - 1)
-
-    def _get(self, at: int) -> tuple[int, Ref] | None:
-        return (self._at_us[at], (self._part[at], self._seq[at])) if 0 <= at < len(self) else None
-
-    def rows(self) -> list[tuple[int, int, int]]:
-        """(log time, part, seq) of each, as the file keeps them."""
-        return list(zip(self._at_us[:MOST_PLACES], self._part, self._seq, strict=False))
-
-
-class _Stamp(msgspec.Struct, frozen=True):
+class _Stamp(msgspec.Struct, frozen=True, array_like=True):
     """One file of the log as it was when the index was made."""
 
     name: str
     size: int
-    first_sha256: str
+    taken: int
+    """Bytes of its complete lines, which were folded."""
+    sha256: bytes
+    """Of those bytes."""
 
 
-class IndexFile(msgspec.Struct, frozen=True, kw_only=True):
+class _Saved(msgspec.Struct, frozen=True, array_like=True):
     """The whole file."""
 
-    version: int
+    program: str
     files: tuple[_Stamp, ...]
-    end_us: int
-    marks: tuple[Position, ...]
-    failures: tuple[tuple[int, int, int], ...]
-    gaps: tuple[tuple[int, int, int], ...]
+    lines: int
+    spacing: int
+    blocks: tuple[bytes, ...]
+    copies: tuple[Copy, ...]
+    timeline: bytes
+    places: bytes
 
 
-def _stamp(path: Path) -> _Stamp:
-    """Raises OSError."""
+class Kept(msgspec.Struct, frozen=True):
+    """What was folded of a log, to go on from."""
+
+    taken: tuple[int, ...]
+    """Of each file, the bytes that were folded."""
+    lines: int
+    spacing: int
+    """Lines between two copies."""
+    blocks: Blocks
+    copies: list[Copy]
+    """In the order of the log. The last one is the newest, and knows all lines that were folded."""
+    newest: WatchParts
+    timeline: TimelineParts
+    places: LogMap
+
+
+@cache
+def _program() -> str:
+    """What made an index: release, schema, and the very code that folds."""
+    digest = hashlib.sha256()
+    for root in core.__path__:
+        for path in sorted(Path(root).rglob("*.py")):
+            digest.update(path.read_bytes())
+    return f"{__version__} {SCHEMA} {digest.hexdigest()}"
+
+
+def _sha256(path: Path, size: int, passed: Callable[[int], bool]) -> bytes:
+    """Of the first bytes of a file; less than that if it is shorter, or if `passed` has enough. Raises OSError."""
+    digest = hashlib.sha256()
     with path.open("rb") as file:
-        first = file.readline(_FIRST_LINE_BYTES)
-    return _Stamp(path.name, path.stat().st_size, hashlib.sha256(first).hexdigest())
+        while size > 0 and (data := file.read(min(size, _READ_BYTES))):
+            digest.update(data)
+            size -= len(data)
+            if not passed(len(data)):
+                break
+    return digest.digest()
 
 
-def save(folder: Path, end_us: int, marks: list[Position], failures: Places, gaps: Places) -> None:
-    """Writes the index of the log as it is now. Raises OSError."""
-    made = IndexFile(
-        version=VERSION,
-        files=tuple(_stamp(path) for path in parts(folder)),
-        end_us=end_us,
-        marks=tuple(marks),
-        failures=tuple(failures.rows()),
-        gaps=tuple(gaps.rows()),
+def save(
+    folder: Path,
+    taken_bytes: Sequence[int],
+    lines: int,
+    spacing: int,
+    blocks: Blocks,
+    copies: list[Copy],
+    review: Review,
+) -> None:
+    """Writes the index of what was folded of a log; nothing where it would be too large for it. Raises OSError."""
+    found = parts(folder)[: len(taken_bytes)]
+    timeline, _ = put_away(review.timeline, blocks)
+    places, _ = put_away(review.places, blocks)
+    room = sum(taken_bytes) // LARGEST_SHARE - len(timeline) - len(places)
+    while (size := _size(copies, blocks)) > room and len(copies) > 1:
+        copies = copies[-1::-2][::-1]
+    if size > room:
+        return
+    used = {number for copy in copies for number in copy.blocks}
+    made = _Saved(
+        program=_program(),
+        files=tuple(
+            _Stamp(path.name, path.stat().st_size, size, _sha256(path, size, lambda _: True))
+            for path, size in zip(found, taken_bytes, strict=True)
+        ),
+        lines=lines,
+        spacing=spacing,
+        blocks=tuple(blocks.packed(n) if n in used else b"" for n in range(max(used, default=-1) + 1)),
+        copies=tuple(copies),
+        timeline=timeline,
+        places=places,
     )
-    replace_file(folder / NAME, msgspec.json.encode(made) + b"\n")
+    data = msgspec.msgpack.encode(made)
+    replace_file(folder / NAME, _MAGIC + hashlib.sha256(data).digest() + data)
 
 
-def load(folder: Path) -> IndexFile | None:
-    """The index, if it was made of exactly this log; else None, whatever is wrong with it."""
+class Review(msgspec.Struct, frozen=True):
+    """What a review needs beside the fold."""
+
+    timeline: TimelineParts
+    places: LogMap
+
+
+def _size(copies: list[Copy], blocks: Blocks) -> int:
+    used = {number for copy in copies for number in copy.blocks}
+    numbers = sum(len(copy.data) + 5 * len(copy.blocks) for copy in copies)
+    return numbers + sum(len(blocks.packed(number)) for number in used)
+
+
+def load(folder: Path, progress: Callable[[int, int], bool] | None = None) -> Kept | None:
+    """What was folded of this log by this program, else None, whatever is wrong with it.
+
+    `progress(bytes looked at, bytes in all)` is called now and then; False gives up.
+    """
     path = folder / NAME
     try:
         if path.is_symlink() or path.stat().st_size > MOST_BYTES:
             return None
-        found = msgspec.json.decode(path.read_bytes(), type=IndexFile)
-        same = found.version == VERSION and found.files == tuple(_stamp(part) for part in parts(folder))
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raw = path.read_bytes()
+        head = len(_MAGIC) + _DIGEST_BYTES
+        if raw[:head] != _MAGIC + hashlib.sha256(raw[head:]).digest():
+            return None
+        saved = msgspec.msgpack.decode(memoryview(raw)[head:], type=_Saved)
+        if saved.program != _program() or not _sound(saved) or not _same(saved, folder, progress):
+            return None
+        return _kept(saved)
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError, DamagedError):
         return None
-    return found if same and _sound(found) else None
 
 
-def _sound(found: IndexFile) -> bool:
+def _sound(saved: _Saved) -> bool:
     """Whether every place can be one, and the order is that of the log."""
-    sizes = [stamp.size for stamp in found.files]
-    marks = all(0 <= mark.file < len(sizes) and 0 <= mark.offset < sizes[mark.file] for mark in found.marks)
-    times = [mark.at_us for mark in found.marks], [row[0] for row in found.failures], [row[0] for row in found.gaps]
-    return marks and all(list(some) == sorted(some) for some in times)
+    taken_bytes = [stamp.taken for stamp in saved.files]
+    places = [copy.place for copy in saved.copies]
+    inside = all(0 <= file < len(taken_bytes) and 0 <= offset <= taken_bytes[file] for file, offset in places)
+    ordered = places == sorted(places) and all(
+        one.at_us <= other.at_us for one, other in zip(saved.copies, saved.copies[1:], strict=False)
+    )
+    newest = bool(places and taken_bytes) and places[-1] == (len(taken_bytes) - 1, taken_bytes[-1])
+    return inside and ordered and newest and saved.lines >= 0 and saved.spacing > 0
 
 
-def places(rows: tuple[tuple[int, int, int], ...]) -> Places:
-    """Places as they were kept."""
-    made = Places()
-    for at_us, part, seq in rows:
-        made.add(at_us, (part, seq))
-    return made
+def _same(saved: _Saved, folder: Path, progress: Callable[[int, int], bool] | None) -> bool:
+    """Whether the log still begins with what was folded. Raises OSError."""
+    found = parts(folder)
+    if [path.name for path in found[: len(saved.files)]] != [stamp.name for stamp in saved.files]:
+        return False
+    *before, last = zip(found, saved.files, strict=False)
+    if any(path.stat().st_size != stamp.size for path, stamp in before):
+        return False
+    if last[0].stat().st_size < last[1].taken:
+        return False
+    done, total = 0, sum(stamp.taken for stamp in saved.files)
+
+    def passed(count: int) -> bool:
+        nonlocal done
+        done += count
+        return progress is None or progress(done, total)
+
+    return all(_sha256(path, stamp.taken, passed) == stamp.sha256 for path, stamp in (*before, last))
+
+
+def _kept(saved: _Saved) -> Kept | None:
+    """Raises DamagedError."""
+    blocks = Blocks(saved.blocks)
+    timeline = taken(saved.timeline, TimelineParts, blocks)
+    if list(timeline.readings) != [series.name for series in SERIES]:
+        return None
+    return Kept(
+        taken=tuple(stamp.taken for stamp in saved.files),
+        lines=saved.lines,
+        spacing=saved.spacing,
+        blocks=blocks,
+        copies=list(saved.copies),
+        newest=taken(saved.copies[-1].data, WatchParts, blocks),
+        timeline=timeline,
+        places=taken(saved.places, LogMap, blocks),
+    )

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Final, Literal
+
+import msgspec
 
 from infermaxx_tui.core import events as e
 from infermaxx_tui.core.evidence import Ref
+from infermaxx_tui.core.kept import Integers
 from infermaxx_tui.core.logtime import LogClock
 from infermaxx_tui.core.marks import FAILURES, Mark
-from infermaxx_tui.seek.indexfile import IndexFile, Places, Position, places
 
 _FILE_SHIFT: Final = 48
 _LONGEST_US: Final = 1 << 62
@@ -23,14 +27,63 @@ TOLD: Final[frozenset[type[e.Event]]] = frozenset(
 """Events that a conversation's story is made of."""
 
 
+class Position(msgspec.Struct, frozen=True, array_like=True):
+    """A line of the log: where it is and when it was."""
+
+    file: int
+    """Which of the log's files, in order."""
+    offset: int
+    part: int
+    seq: int
+    wall_ms: int
+    mono_us: int
+    at_us: int
+    """Log time."""
+    segment: int | None
+
+
+def _numbers() -> Integers:
+    return array("q")
+
+
+@dataclass(slots=True)
+class Places:
+    """Log times and places of one sort of thing, in the order of the log."""
+
+    _at_us: Integers = field(default_factory=_numbers)
+    _part: Integers = field(default_factory=_numbers)
+    _seq: Integers = field(default_factory=_numbers)
+
+    def add(self, at_us: int, ref: Ref) -> None:
+        """One more; one that is there already, or that no array could hold, is left out."""
+        if self._seq and (self._part[-1], self._seq[-1]) == ref:
+            return
+        with suppress(OverflowError):
+            values = array("q", (at_us, *ref))
+            self._at_us.append(values[0])
+            self._part.append(values[1])
+            self._seq.append(values[2])
+
+    def after(self, at_us: int) -> tuple[int, Ref] | None:
+        """The first one later than a moment."""
+        return self._get(bisect_right(self._at_us, at_us))
+
+    def before(self, at_us: int) -> tuple[int, Ref] | None:
+        """The last one earlier than a moment."""
+        return self._get(bisect_left(self._at_us, at_us) - 1)
+
+    def _get(self, at: int) -> tuple[int, Ref] | None:
+        return (self._at_us[at], (self._part[at], self._seq[at])) if 0 <= at < len(self._seq) else None
+
+
+@dataclass(slots=True)
 class LogMap:
     """Grows with the log: a position a minute, 24 bytes a failure, 16 bytes a line of a conversation."""
 
-    def __init__(self, saved: IndexFile | None = None) -> None:
-        self.marks: list[Position] = list(saved.marks) if saved is not None else []
-        self.failures = places(saved.failures) if saved is not None else Places()
-        self.gaps = places(saved.gaps) if saved is not None else Places()
-        self._stories: dict[int, array[int]] = {}
+    marks: list[Position] = field(default_factory=list)
+    failures: Places = field(default_factory=Places)
+    gaps: Places = field(default_factory=Places)
+    _stories: dict[int, Integers] = field(default_factory=dict)
 
     def mark(self, file: int, offset: int, record: e.Record, clock: LogClock) -> None:
         """Keeps the place of a line that `clock` has just dated."""

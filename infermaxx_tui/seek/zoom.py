@@ -11,7 +11,7 @@ from infermaxx_tui.core.logtime import LogClock
 from infermaxx_tui.core.series import SERIES
 from infermaxx_tui.core.timeline import FIRST_BUCKET_US, Timeline, TimelineView
 from infermaxx_tui.seek.files import Again
-from infermaxx_tui.seek.indexfile import Position
+from infermaxx_tui.seek.places import Position
 
 LONGEST_US: Final = 3_600_000_000
 """A longer stretch is shown as the whole log knows it."""

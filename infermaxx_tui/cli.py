@@ -287,6 +287,38 @@ def _judge(args: argparse.Namespace) -> int:
     return _print_verdict(verdict, args.json)
 
 
+def _compare(args: argparse.Namespace) -> int:
+    import shutil
+
+    from infermaxx_tui import rundir
+    from infermaxx_tui.core.comparison import comparison_text, differences
+    from infermaxx_tui.core.panels.compare import comparison_lines
+    from infermaxx_tui.verdicts import load_or_judge
+
+    if len(args.runs) < 2:
+        raise UsageError("infermaxx compare: one run alone has nothing to stand beside; name two or more")
+    root = rundir.runs_dir(args.runs_dir)
+    verdicts = [load_or_judge(rundir.find(root, name)) for name in args.runs]
+    width = shutil.get_terminal_size((100, 24)).columns
+    _console.emit(comparison_text(verdicts) if args.json else comparison_lines(verdicts, width))
+    return int(ExitCode.INCONCLUSIVE if differences(verdicts).keys else ExitCode.PASS)
+
+
+def _doctor(args: argparse.Namespace) -> int:
+    import shutil
+
+    from infermaxx_tui.core.checkup import checkup_lines, checkup_text
+    from infermaxx_tui.doctor import examine
+    from infermaxx_tui.wish import check_url
+
+    if args.url is not None:
+        check_url(args.url, "--url", "")
+    found = examine(args.url, args.model, args.log, args.runs_dir, os.environ.get(args.api_key_env))
+    width = shutil.get_terminal_size((100, 24)).columns
+    _console.emit(checkup_text(found) if args.json else checkup_lines(found, width))
+    return int(ExitCode.SERVER if found.usable is False else ExitCode.PASS)
+
+
 def _sim(args: argparse.Namespace) -> int:
     from infermaxx_tui.sim.faults import FAULTS
 
@@ -326,6 +358,8 @@ _VERBS: dict[str, Callable[[argparse.Namespace], int]] = {
     "runs": _runs,
     "stop": _stop,
     "judge": _judge,
+    "compare": _compare,
+    "doctor": _doctor,
     "sim": _sim,
     "selftest": _selftest,
     "transcripts": _transcripts,

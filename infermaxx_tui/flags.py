@@ -86,16 +86,25 @@ def _add_look_verbs(verb: _Verb) -> None:
     runs = verb("runs", "list the runs")
     stop = verb("stop", "end a run cleanly, with a verdict")
     judge = verb("judge", "fold a run's log again and print the verdict")
+    compare = verb("compare", "runs side by side; figures only where their regimes agree, else the keys that differ")
+    compare.add_argument("runs", metavar="RUN", nargs="+", help="folders, ids, or latest; two or more")
     for made in (attach, stop, judge):
         made.add_argument("run", metavar="RUN", help="a folder, an id, or latest")
     attach.add_argument("--headless", action="store_true", help="follow in lines and exit as the verdict")
     judge.add_argument("--limits", metavar="FILE", help="TOML of limits; the verdict is marked post hoc and not kept")
-    for made in (attach, runs, stop, judge):
+    for made in (attach, runs, stop, judge, compare):
         _add_runs_dir(made, "where run folders are")
         _add_json(made, "print JSON")
 
 
 def _add_tool_verbs(verb: _Verb) -> None:
+    doctor = verb("doctor", "this host, its cards and a server: what works, what is missing, what to type")
+    doctor.add_argument("--url", help="the server, with or without /v1")
+    doctor.add_argument("--model", metavar="NAME", default="auto", help="the served model's name")
+    doctor.add_argument("--log", metavar="FILE", help="the server's start-up log")
+    doctor.add_argument("--api-key-env", default="VLLM_API_KEY", metavar="NAME", help="variable that holds the key")
+    _add_runs_dir(doctor, "where run folders go")
+    _add_json(doctor, "print JSON")
     sim = verb("sim", "the embedded server by itself")
     sim.add_argument("--port", type=_number(0, 65535), default=8000, metavar="N", help="0 takes a free one")
     _add_fault(sim, "make it sick (repeatable)")

@@ -64,7 +64,7 @@ def load(wish: Wish) -> Loaded:
         raise ScenarioError(path.name, "", f"not UTF-8 text: {error.reason} at byte {error.start}") from None
     scenario = _apply(parse_scenario(text, path.name, wish.overrides), wish)
     if scenario.server.url is not None:
-        _check_url(scenario.server.url, *(("--url", "") if wish.url is not None else (path.name, "server.url")))
+        check_url(scenario.server.url, *(("--url", "") if wish.url is not None else (path.name, "server.url")))
     check_scenario(scenario, path.name)
     files = shipped.find_transcripts(scenario.transcripts.paths, path.parent, path.name)
     transcripts = tuple(importers.load_all(files))
@@ -105,7 +105,7 @@ def _sensors(named: Sensors, wish: Wish) -> Sensors:
     return replace(named, gpu=False) if wish.no_gpu else named
 
 
-def _check_url(url: str, file: str, key: str) -> None:
+def check_url(url: str, file: str, key: str) -> None:
     """Refuses what is no HTTP address, and one that holds a password, since addresses are written down."""
     full = url.strip() if "://" in url else f"http://{url.strip()}"
     try:

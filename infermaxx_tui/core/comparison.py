@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
 from infermaxx_tui.core.regime import FOLLOWS, Regime
-from infermaxx_tui.core.verdict import Verdict
+from infermaxx_tui.core.verdict import Verdict, rounded
 
 DEMANDED: Final = ("sessions", "at_once")
 """What belongs to the regime beside the fields of core.regime.Regime."""
@@ -52,6 +53,11 @@ def differences(verdicts: Sequence[Verdict]) -> Difference:
 def difference(left: Verdict, right: Verdict) -> Difference:
     """As `differences`, of two."""
     return differences((left, right))
+
+
+def comparison_text(verdicts: Sequence[Verdict]) -> list[str]:
+    """As `comparison_json`, line by line; numbers as in verdict.json."""
+    return json.dumps(rounded(comparison_json(verdicts)), indent=2, allow_nan=False).splitlines()
 
 
 def comparison_json(verdicts: Sequence[Verdict]) -> dict[str, object]:

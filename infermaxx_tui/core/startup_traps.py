@@ -169,7 +169,7 @@ def cause_of(lines: Sequence[Line]) -> str | None:
     if said is None:
         return f"{fatal[-1].detail}: {fatal[-1].advice}" if fatal else None
     known = list(traps_of([("", said)], ready=False)) or fatal
-    return _short(said) + (f": {known[-1].advice}" if known else "")
+    return _short(said).rstrip(".") + (f": {known[-1].advice}" if known else "")
 
 
 def _short(text: str) -> str:

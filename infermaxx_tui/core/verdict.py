@@ -146,7 +146,7 @@ def exit_code(verdict: Verdict) -> ExitCode:
 
 def verdict_bytes(verdict: Verdict) -> bytes:
     """The file: every key always there, null where a reading is missing, ASCII only, a newline at the end."""
-    return json.dumps(_rounded(msgspec.to_builtins(verdict)), indent=2, allow_nan=False).encode("ascii") + b"\n"
+    return json.dumps(rounded(msgspec.to_builtins(verdict)), indent=2, allow_nan=False).encode("ascii") + b"\n"
 
 
 def read_verdict(data: bytes) -> Verdict:
@@ -154,15 +154,15 @@ def read_verdict(data: bytes) -> Verdict:
     return msgspec.json.decode(data, type=Verdict)
 
 
-def _rounded(value: object) -> object:
+def rounded(value: object) -> object:
     """The same with numbers of 6 significant digits; what JSON cannot say is null."""
     match value:
         case float():
             return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
         case dict():
-            return {str(key): _rounded(inner) for key, inner in value.items()}
+            return {str(key): rounded(inner) for key, inner in value.items()}
         case list() | tuple():
-            return [_rounded(inner) for inner in value]
+            return [rounded(inner) for inner in value]
         case _:
             return value
 

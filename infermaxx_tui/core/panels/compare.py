@@ -53,6 +53,11 @@ def rows_compare_all(verdicts: Sequence[Verdict], width: int, glyphs: Glyphs = U
     return tuple(rows)
 
 
+def comparison_lines(verdicts: Sequence[Verdict], width: int) -> list[str]:
+    """The same as plain text."""
+    return [one.text.rstrip() for one in rows_compare_all(verdicts, width)]
+
+
 class _Table:
     """A label, and a column for each verdict."""
 

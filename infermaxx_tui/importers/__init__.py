@@ -17,8 +17,11 @@ tools_changed: requests whose tools differ from the session's. subagent_unreadab
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+
+import msgspec
 
 from infermaxx_tui.core.transcript import Session, TranscriptError
 from infermaxx_tui.importers.detect import importer_of
@@ -36,12 +39,16 @@ def load(path: Path) -> tuple[Session, ...]:
 
 
 def stream(path: Path) -> Iterator[Session]:
-    """As `load`, one session after another; of chat JSONL only conversations that may still go on are held."""
-    found = False
+    """As `load`, one session after another; of chat JSONL only conversations that may still go on are held.
+
+    Sessions of one file whose recorded ids are the same are told apart by `:2`, `:3` and so on.
+    """
+    names: Counter[str] = Counter()
     for session in importer_of(path)(path):
-        found = True
-        yield session
-    if not found:
+        names[session.id] += 1
+        again = names[session.id]
+        yield session if again == 1 else msgspec.structs.replace(session, id=f"{session.id}:{again}")
+    if not names:
         raise TranscriptError(str(path), None, "no reply of an assistant in it: there is nothing to replay")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from infermaxx_tui.core.transcript import Session, TranscriptError
-from infermaxx_tui.importers import claude_code, codex, openai_chat, opencode
+from infermaxx_tui.importers import atif, claude_code, codex, openai_chat, opencode
 from infermaxx_tui.importers.jsonl import JsonLines
 from infermaxx_tui.importers.opencode_store import MAGIC
 from infermaxx_tui.importers.pieces import Piece, Pieces
@@ -66,6 +66,8 @@ def _by_pieces(path: Path) -> Importer | None:
 def _of_item(piece: Piece, value: JsonObject, seen: set[str]) -> Importer | None:
     """What a part says of its document, with the keys that came before it."""
     match piece.key:
+        case "schema_version" if str(piece.value).startswith("ATIF"):
+            return atif.sessions
         case "info" if str(value.get("id")).startswith("ses") or ("directory" in value and "time" in value):
             return opencode.document
         case "messages" | "" if piece.item and opencode.is_message(value):

@@ -34,7 +34,7 @@ class KeptCard(msgspec.Struct):
     card: GpuCard
     source: str
     local: bool
-    newest: dict[str, float | str | None] = {}
+    newest: dict[str, int | float | str | None] = {}
     readings: int = 0
     loaded: int = 0
     since_slow_ms: float = 0.0

@@ -6,11 +6,12 @@ terminal that stops reading costs nothing but the pictures it does not see.
 
 from __future__ import annotations
 
+import gc
 import queue
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Final
 
 import msgspec
@@ -37,8 +38,12 @@ _STORY_SHARE: Final = 10.0
 class Feed:
     """One run's log for one screen. `work` is the thread; the rest may be called from anywhere."""
 
-    def __init__(self, run: RunFolder, fps: float, post: Callable[[], None]) -> None:
+    def __init__(
+        self, run: RunFolder, fps: float, post: Callable[[], None], now_s: Callable[[], float] = time.monotonic
+    ) -> None:
         self._run = run
+        self._now_s = now_s
+        self._ticked_s = now_s()
         self._period_s = 1.0 / fps
         self._post = post
         self._asked: queue.SimpleQueue[Ask] = queue.SimpleQueue()
@@ -75,7 +80,10 @@ class Feed:
     def work(self) -> None:
         """Reads until it is closed."""
         try:
-            self._log.open(self._progress)
+            with _no_collection():
+                self._log.open(self._progress)
+                gc.freeze()  # what a whole log holds stays, so nobody needs to look at it for garbage
+            self._verdicts.folded = not self._log.known_bytes
             self._loop()
         except RunError as error:
             self._tell(Broken(str(error)))
@@ -85,17 +93,16 @@ class Feed:
         return not self._closed
 
     def _loop(self) -> None:
-        before = time.monotonic()
+        self._ticked_s = self._now_s()
         fresh = fresh_log = True
         while not self._closed:
             was_live, self._live = self._live, self._run.alive()
             if fresh_log or was_live != self._live:
                 self._what, fresh_log = describe_log(self._run.path), False
             grew = sum(1 for _ in self._log.follow()) > 0
-            now = time.monotonic()
-            played = self._clock.playing
-            self._clock = self._clock.ticked(int((now - before) * SECOND), self._end_us)
-            before = now
+            now, played = self._now_s(), self._clock.playing
+            self._clock = self._clock.ticked(int((now - self._ticked_s) * SECOND), self._end_us)
+            self._ticked_s = now
             if fresh or grew or played or self._verdicts.due(self._live):
                 self._tell(self._picture())
             period = self._period_s if self._live or self._clock.playing else _IDLE_S
@@ -140,7 +147,7 @@ class Feed:
             case asks.Follow():
                 self._clock = clock.follow()
             case asks.Play():
-                self._clock = clock.play(end)
+                self._clock, self._ticked_s = clock.play(end), self._now_s()
             case asks.Faster(steps):
                 self._clock = clock.faster(steps)
                 self._said = f"plays {self._clock.speed} times as fast"
@@ -165,7 +172,8 @@ class Feed:
     def _picture(self) -> Snapshot:
         end = self._end_us
         self._clock = clock = self._clock.settled(end, self._live)
-        moment = self._log.latest() if clock.at_us is None else self._log.seek(clock.moment(end))
+        with _no_collection():
+            moment = self._log.latest() if clock.at_us is None else self._log.seek(clock.moment(end))
         window = clock.window_us(end, self._live)
         verdict, final = self._verdicts.of(moment, self._live, clock.at_us is None)
         return Snapshot(
@@ -204,6 +212,18 @@ class Feed:
             self._post()
 
 
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """No search for garbage while much is made that stays: it would look at all that a log holds again and again."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
 class _Verdicts:
     """The verdict at a moment: the run's own at its end, else what the log earns by then, judged now and then."""
 
@@ -213,6 +233,8 @@ class _Verdicts:
         self._newest: Verdict | None = None
         self._next_s = 0.0
         self._was_live = False
+        self.folded = True
+        """Whether the log was folded here from its first line on: no other verdict is kept."""
 
     def due(self, live: bool) -> bool:
         """Whether the run has just ended, so that its own verdict is there."""
@@ -239,8 +261,9 @@ class _Verdicts:
             return read_verdict(self._run.verdict.read_bytes())
         except (OSError, msgspec.DecodeError):
             verdict = judge_run(moment.state)
-            with suppress(OSError):
-                write_verdict(self._run, verdict)
+            if self.folded:
+                with suppress(OSError):
+                    write_verdict(self._run, verdict)
             return verdict
 
 

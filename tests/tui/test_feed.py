@@ -13,9 +13,11 @@ from pathlib import Path
 import pytest
 from tuitools import MakeRun, recorded
 
+from infermaxx_tui.index import RunLog
 from infermaxx_tui.rundir import RunFolder
+from infermaxx_tui.seek import files, indexfile
 from infermaxx_tui.tui import asks
-from infermaxx_tui.tui.asks import Broken, Snapshot, Told
+from infermaxx_tui.tui.asks import Broken, Loading, Snapshot, Told
 from infermaxx_tui.tui.clock import SECOND
 from infermaxx_tui.tui.feed import Feed
 from infermaxx_tui.verdicts import load_or_judge
@@ -26,10 +28,10 @@ PATIENCE_S = 30.0
 class Listener:
     """Counts messages, and waits for a picture that passes."""
 
-    def __init__(self, run: RunFolder, fps: float = 50.0) -> None:
+    def __init__(self, run: RunFolder, fps: float = 50.0, now_s: Callable[[], float] = time.monotonic) -> None:
         self.posts = 0
         self._came = threading.Event()
-        self.feed = Feed(run, fps, self._post)
+        self.feed = Feed(run, fps, self._post, now_s)
 
     def _post(self) -> None:
         self.posts += 1
@@ -54,9 +56,9 @@ class Listener:
 
 
 @contextmanager
-def listening(run: RunFolder) -> Iterator[Listener]:
+def listening(run: RunFolder, now_s: Callable[[], float] = time.monotonic) -> Iterator[Listener]:
     """A feed at work; it ends with the block."""
-    listener = Listener(run)
+    listener = Listener(run, now_s=now_s)
     thread = threading.Thread(target=listener.feed.work)
     thread.start()
     try:
@@ -189,16 +191,64 @@ def test_a_folder_that_goes_away_is_one_line_and_no_crash(make_run: MakeRun) -> 
         assert "\n" not in told.text
 
 
+class Hand:
+    """A clock that a test turns by hand."""
+
+    def __init__(self) -> None:
+        self.s = 1000.0
+
+    def __call__(self) -> float:
+        """Seconds."""
+        return self.s
+
+
 def test_playing_moves_by_itself(make_run: MakeRun) -> None:
-    with listening(make_run()) as listener:
+    """As fast as the clock of the wall, whatever time went by before somebody pressed the key."""
+    hand = Hand()
+    with listening(make_run(), hand) as listener:
         listener.until(lambda seen: seen.following)
         listener.feed.ask(asks.Faster(3))
+        hand.s += 3600
         listener.feed.ask(asks.Play())
         first = listener.until(lambda seen: seen.playing)
-        assert first.speed == 10
-        later = listener.until(lambda seen: seen.moment.at_us > first.moment.at_us)
-        last = later if later.following else listener.until(lambda seen: seen.following)
-        assert last.moment.state.ended == "finished"
+        assert (first.speed, first.moment.at_us) == (10, 0)
+        hand.s += 0.05
+        later = listener.until(lambda seen: seen.moment.at_us > 0)
+        assert later.playing
+        assert later.moment.at_us == pytest.approx(SECOND // 2, abs=1)
+        hand.s += 3600
+        assert listener.until(lambda seen: seen.following).moment.state.ended == "finished"
+
+
+def test_whoever_waits_for_a_log_is_told_before_any_of_it_is_read(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "_REPORT_BYTES", 1000)
+    run = make_run()
+    with listening(run) as listener:
+        told = listener.wait()
+        while not isinstance(told, Loading):
+            told = listener.wait()
+        assert 0 <= told.done < told.total == run.events.stat().st_size
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_the_verdict_of_a_runner_that_died_is_kept_only_if_the_log_was_folded(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, kept: bool
+) -> None:
+    monkeypatch.setattr(indexfile, "LARGEST_SHARE", 0.001)
+    run = make_run("leak", judged=False, keep=150)
+    if not kept:
+        log = RunLog(run.path)
+        log.open()
+        log.save_index()
+    with listening(run) as listener:
+        seen = listener.until(lambda seen: True)
+        assert seen.final
+        assert seen.verdict is not None
+        shown = seen.verdict
+    assert run.verdict.exists() is kept
+    assert load_or_judge(run).verdict == shown.verdict
 
 
 @pytest.mark.parametrize("columns", [8, 60, 200])

@@ -18,6 +18,7 @@ from infermaxx_tui.core.scenario import to_toml
 from infermaxx_tui.earlier import earlier_conversation, known_tags
 from infermaxx_tui.ending import Ending
 from infermaxx_tui.exitcodes import ExitCode
+from infermaxx_tui.index import keep_index
 from infermaxx_tui.log import Appender
 from infermaxx_tui.prepare import prepare_now
 from infermaxx_tui.rundir import RunError, RunFolder
@@ -26,6 +27,7 @@ from infermaxx_tui.runner.clock import SystemClock
 from infermaxx_tui.runner.context import Prepared, Stopper
 from infermaxx_tui.runner.play import play
 from infermaxx_tui.sensors.sampler import Sampler
+from infermaxx_tui.traps import trap_lines, with_traps
 from infermaxx_tui.verdicts import exit_code, judge_folder, write_verdict
 from infermaxx_tui.wish import Loaded, Wish
 
@@ -51,7 +53,11 @@ def prepare_run(
     comments = [line for line in loaded.text.splitlines() if line.startswith("#")]
     text = "\n".join([*comments, to_toml(prepared.scenario)])
     regime = with_gpus(prepared.regime, sensors.probes())
-    return msgspec.structs.replace(prepared, scenario_text=text, earlier=earlier, regime=regime)
+    wanted = loaded.scenario.server
+    startup = with_traps(startup, regime, wanted.launch, wanted.env)
+    for line in trap_lines(startup):
+        note(line)
+    return msgspec.structs.replace(prepared, scenario_text=text, earlier=earlier, regime=regime, startup=startup)
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -85,6 +91,8 @@ def play_run(run: Run, begin: Callable[[], None]) -> ExitCode:
         folder.reserve.unlink(missing_ok=True)
         verdict = judge_folder(folder)
         write_verdict(folder, verdict)
+    if verdict.ended != "stopped":  # whoever asked it to end waits for that
+        keep_index(folder.path)
     return exit_code(verdict)
 
 

@@ -13,6 +13,12 @@ HEAD = (
     b"HTTP/1.1 200 OK\r\nserver: uvicorn\r\ncontent-type: text/event-stream; charset=utf-8\r\n"
     b"transfer-encoding: chunked\r\n\r\n"
 )
+_TEXT = (
+    "the of and to in is that for it as was with be by on not he his but at are this have from or had an they which "
+    "you were all her she there would their we him been has when who will no more if out so up said what its about"
+)
+WORDS = [word.encode() for word in _TEXT.split()]
+"""What a reply says, in no order: one that says always the same keeps the runner's look for babble busy."""
 SETTLE_S = 0.1
 """Between the last stream's headers and the first event, so that a client can begin to measure."""
 
@@ -20,10 +26,11 @@ SETTLE_S = 0.1
 def sse_event(n: int, last: bool) -> bytes:
     """One event of about 240 bytes, as `/v1/completions` sends it with `return_token_ids`."""
     finish = b'"length"' if last else b"null"
+    word = WORDS[(n * 2654435761 >> 7) % len(WORDS)]
     return (
         b'data: {"id":"cmpl-99702556aac798f8","object":"text_completion","created":1796051867,"model":"some-model",'
-        b'"choices":[{"index":0,"text":" tok%d","logprobs":null,"finish_reason":%s,"stop_reason":null,'
-        b'"prompt_token_ids":null,"token_ids":[%d]}]}\n\n' % (n, finish, 1000 + n)
+        b'"choices":[{"index":0,"text":" %s","logprobs":null,"finish_reason":%s,"stop_reason":null,'
+        b'"prompt_token_ids":null,"token_ids":[%d]}]}\n\n' % (word, finish, 1000 + n)
     )
 
 

@@ -10,7 +10,6 @@ import orjson
 
 from infermaxx_tui.core.reply import Reply
 from infermaxx_tui.core.sse import SseParser
-from infermaxx_tui.core.wire import parse
 
 PATH = "/v1/completions"
 BODY = b'{"stream":true}'
@@ -76,9 +75,9 @@ class Ours:
         """Takes a read."""
         at_us = time.monotonic_ns() // 1000
         self.gate.reads += 1
-        add = self.reply.add
+        take = self.reply.take
         for payload in self.parser.feed(data):
-            gap_us, tokens = add(parse(payload), at_us)
+            gap_us, tokens = take(payload, at_us)
             self.gap_us += gap_us or 0
             self.gate.events += tokens
 

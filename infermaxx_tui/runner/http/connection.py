@@ -121,10 +121,11 @@ class Connection(asyncio.BufferedProtocol):
         self._end(None)
 
     async def writable(self) -> None:
-        """Returns when more may be written, or when there is an answer. Raises what broke the connection."""
+        """Returns when more may be written, or when there is an answer. Raises what broke it before there was one."""
         while not (self.can_write or self.head is not None or self._ended):
             await self._wait()
-        self._raise()
+        if self.head is None:
+            self._raise()
 
     async def answered(self) -> Head:
         """The head. Raises httpx.TransportError."""

@@ -111,6 +111,7 @@ class Transport(httpx.AsyncBaseTransport):
         """Made when it is needed: reading the trust store takes longer than asking a server near by."""
         if self._tls is None:
             self._tls = ssl.create_default_context()
+            self._tls.set_alpn_protocols(["http/1.1"])
         return self._tls
 
 

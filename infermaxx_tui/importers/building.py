@@ -131,7 +131,10 @@ class Builder:
         called_s: Mapping[str, float | None] | None = None,
         ids: TokenIds | None = None,
     ) -> None:
-        """Takes a reply: one request. `called_s` says when each call was made, else it was when the reply ended."""
+        """Takes a reply: one request. `called_s` says when each call was made, else it was when the reply ended.
+
+        A first reply to nothing had a prompt all the same, which is counted as missing.
+        """
         if self.copying:
             self.carry(message)
             self.loss["history_copied"] += 1
@@ -139,7 +142,9 @@ class Builder:
         self._settle()
         requests = self._windows[-1][1]
         self.loss["unanswered_call"] += len(self._waiting)
-        if not self._delta and requests:
+        if not self._delta and not requests:
+            self.blank()
+        if not self._delta:
             self._join(requests, message, usage, ids)
         else:
             self._count(requests, usage)

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from infermaxx_tui.core.transcript import Session, TranscriptError
-from infermaxx_tui.importers import atif, claude_code, codex, openai_chat, opencode
+from infermaxx_tui.importers import atif, chat_documents, claude_code, codex, openai_chat, opencode, sharegpt
 from infermaxx_tui.importers.jsonl import JsonLines
 from infermaxx_tui.importers.opencode_store import MAGIC
 from infermaxx_tui.importers.pieces import Piece, Pieces
-from infermaxx_tui.importers.values import JsonObject, as_object
+from infermaxx_tui.importers.values import JsonObject, as_list, as_object, first
 
 Importer = Callable[[Path], Iterator[Session]]
 
@@ -49,29 +49,47 @@ def _magic(path: Path) -> bytes:
 
 def _by_pieces(path: Path) -> Importer | None:
     """By the first document of the file, None if that is no document of a known format."""
-    seen: set[str] = set()
+    keys: set[str] = set()
+    reader = Pieces(path)
     try:
-        for number, piece in enumerate(Pieces(path)):
+        for number, piece in enumerate(reader):
             if piece.document or number > _MAX_PIECES:
                 return None
-            found = _of_item(piece, as_object(piece.value), seen)
+            value = as_object(piece.value)
+            over_lines = piece.line > reader.document_line
+            found = _of_element(value) if piece.key == "" else _of_part(piece, value, keys, over_lines)
             if found is not None:
                 return found
-            seen.add(piece.key)
+            keys.add(piece.key)
     except TranscriptError:
         return None
     return None
 
 
-def _of_item(piece: Piece, value: JsonObject, seen: set[str]) -> Importer | None:
+def _of_element(value: JsonObject) -> Importer | None:
+    """What an object in a list at the top says of the list."""
+    if opencode.is_message(value):
+        return opencode.document
+    if isinstance(first(value, "conversations", "conversation"), list):
+        return sharegpt.sessions
+    if as_list(value.get("messages")):
+        return chat_documents.list_sessions
+    return None
+
+
+def _of_part(piece: Piece, value: JsonObject, keys: set[str], over_lines: bool) -> Importer | None:
     """What a part says of its document, with the keys that came before it."""
     match piece.key:
         case "schema_version" if str(piece.value).startswith("ATIF"):
             return atif.sessions
         case "info" if str(value.get("id")).startswith("ses") or ("directory" in value and "time" in value):
             return opencode.document
-        case "messages" | "" if piece.item and opencode.is_message(value):
+        case "messages" if opencode.is_message(value):
             return opencode.document
+        case "conversations" | "conversation" | "messages" if sharegpt.is_turn(value):
+            return sharegpt.sessions
+        case "messages" if over_lines and isinstance(value.get("role"), str):
+            return chat_documents.object_sessions
         case _:
             return None
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from infermaxx_tui.core.transcript import TranscriptError
 from infermaxx_tui.importers.jsonl import mend_strings, parse
 from infermaxx_tui.importers.packed import chunks
+from infermaxx_tui.importers.values import JsonObject
 
 MAX_VALUE_BYTES = 128 * 1024 * 1024
 """No single message is larger; a value that is says that the file is not what it seems."""
@@ -52,6 +53,8 @@ class Pieces:
         self._data = bytearray()
         self._at = 0
         self._lines = 1
+        self.document_line = 1
+        """Where the document begins that is read."""
         self._counted = 0
         """Up to where the newlines of the data are in `_lines`."""
 
@@ -71,6 +74,7 @@ class Pieces:
         return loss
 
     def _document(self, number: int) -> Iterator[Piece]:
+        self.document_line = self.line
         match self._peek():
             case b"[":
                 yield from self._items(number, "")
@@ -228,6 +232,33 @@ class Pieces:
             self.loss["surrogate_repaired"] += mend_strings(root)
             return root[0]
         return value
+
+
+def objects(reader: Pieces) -> Iterator[tuple[int, JsonObject]]:
+    """The objects of a file with the lines they begin in, each whole: those of a list, or one after another.
+
+    What is no object is counted as `foreign_record`; an object that the file ends in comes out as far as it goes.
+    """
+    here: JsonObject = {}
+    number = line = -1
+    for piece in reader:
+        if piece.document != number:
+            if here:
+                yield line, here
+            here, number, line = {}, piece.document, piece.line
+        if piece.key == "":
+            if isinstance(piece.value, dict):
+                yield piece.line, piece.value
+            else:
+                reader.loss["foreign_record"] += piece.item
+        elif piece.item:
+            held = here.setdefault(piece.key, [])
+            if isinstance(held, list):
+                held.append(piece.value)
+        else:
+            here[piece.key] = piece.value
+    if here:
+        yield line, here
 
 
 class _Torn(Exception):

@@ -371,7 +371,7 @@ def test_torn_bom_crlf_and_noise(file: Path) -> None:
         (b'[{"messages": []}]\n', 1, "a JSON list, not an object"),
         (b'{\n  "messages": []\n}\n', 1, "not JSON"),
         (b'{"a":1}\n', 1, "no format known"),
-        (b'{"conversations":[{"from":"human","value":"x"}]}', 1, "no format known"),
+        (b'{"conversations":[{"from":"human","value":"x"}]}', None, "nothing to replay"),
         (b'{"messages":[]}\n', None, "nothing to replay"),
         (b'{"messages":[{"role":"user","content":"x"}]}\n', None, "nothing to replay"),
         (b'{"messages":[{"role":"user","content":"x"}', 1, "not JSON"),

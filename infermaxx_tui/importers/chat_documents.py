@@ -1,0 +1,50 @@
+"""Chat conversations in a JSON document: what vLLM's multi-turn benchmark takes, and chat JSON written over many lines.
+
+Each object is one whole conversation in OpenAI's dialect; nothing in such a file is a log of requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from infermaxx_tui.core.transcript import Session
+from infermaxx_tui.importers import openai_chat
+from infermaxx_tui.importers.building import with_loss
+from infermaxx_tui.importers.chat_log import Conversation, Line
+from infermaxx_tui.importers.packed import stem
+from infermaxx_tui.importers.pieces import Pieces, objects
+
+__all__ = ["MULTI_TURN", "list_sessions", "object_sessions"]
+
+MULTI_TURN = "vllm-multi-turn"
+
+
+def list_sessions(path: Path) -> Iterator[Session]:
+    """The conversations of a list, named by their ids or their places. Raises TranscriptError for a bad message."""
+    return _sessions(path, MULTI_TURN)
+
+
+def object_sessions(path: Path) -> Iterator[Session]:
+    """The conversations of objects that stand one after another."""
+    return _sessions(path, openai_chat.FORMAT)
+
+
+def _sessions(path: Path, form: str) -> Iterator[Session]:
+    reader = Pieces(path)
+    held: Session | None = None
+    for number, (line, record) in enumerate(objects(reader)):
+        body = openai_chat.request_body(record)
+        if body is None or not body["messages"]:
+            reader.loss["foreign_record" if body is None else "empty_conversation"] += 1
+            continue
+        one = Line(record, body, str(path), line)
+        session = Conversation(one, one.group or one.name or f"{stem(path)}-{number}", path.name).finish()
+        if session is not None:
+            if held is not None:
+                yield held
+            held = msgspec.structs.replace(session, format=form)
+    if held is not None:
+        yield with_loss(held, reader.take_loss())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -26,6 +27,7 @@ from infermaxx_tui.regimes import is_local
 from infermaxx_tui.runner.client import TRANSPORT_ERRORS, make_client
 from infermaxx_tui.server.describe import ServerFacts, ServerUnusableError, describe, normalise_url
 from infermaxx_tui.server.startup import read_startup
+from infermaxx_tui.traps import tuned_devices
 
 _SECTION: Final = "server"
 _FIELDS: Final = tuple(name for name in MetricsRead.__struct_fields__ if name not in ("scrape_ms", "parse_ms", "error"))
@@ -200,7 +202,9 @@ def _files(facts: ServerFacts, probe: GpuProbe) -> Iterator[Item]:
         return
     yield Item(section, "files", "ok", f"{found.files} files, {found.total_bytes} bytes, sha256 {found.sha256[:16]}")
     devices = [card.name for card in probe.of_server] or [card.name for card in probe.cards]
-    trap = weight_block_trap(found.config, devices[0] if devices else None, None)
+    python = shutil.which("vllm")
+    tuned = None if python is None else tuned_devices(Path(python).resolve())
+    trap = weight_block_trap(found.config, devices[0] if devices else None, tuned)
     if trap is not None:
         yield Item(section, f"trap {trap.name}", "warn", trap.detail, trap.advice)
 

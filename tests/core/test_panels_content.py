@@ -198,7 +198,7 @@ class TestReadings:
         assert said["waiting"].endswith("n/a")
         assert said["KV use"].endswith("n/a")
         assert said["prefix hits"].endswith("n/a")
-        assert said["acceptance"].endswith("n/a: not read")
+        assert said["acceptance"].endswith("n/a: no drafts")
 
     def test_prefix_hits_are_of_this_run(self) -> None:
         first = e.MetricsRead(prefix_hits=900.0, prefix_queries=1000.0)

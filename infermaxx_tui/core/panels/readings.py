@@ -10,6 +10,7 @@ from infermaxx_tui.core.glyphs import UNICODE, Glyphs, pad, settle, sparkline
 from infermaxx_tui.core.panels.row import Piece, Row, row, wrapped
 from infermaxx_tui.core.panels.table import figure, share
 from infermaxx_tui.core.series import SERIES
+from infermaxx_tui.core.server_seen import ServerSeen
 from infermaxx_tui.core.state import Metrics, RunState
 from infermaxx_tui.core.timeline import TimelineView
 
@@ -46,12 +47,20 @@ def rows_server(
         _Line("KV use", share(seen.kv_usage), "kv_usage"),
         _Line("preemptions", figure(seen.preemptions), "preemptions"),
         _Line("prefix hits", _hits(seen, state.metrics_first), "prefix_hit_rate"),
-        _Line("acceptance", "n/a: not read"),
+        _Line("acceptance", _accepted(state.server)),
     ]
     rows = tuple(_row(one, timeline, width, glyphs) for one in lines)
     failed = state.metrics_errors
     note = (row([(f"{failed} readings of /metrics failed", "warn")], width, glyphs),) if failed else ()
     return rows + note
+
+
+def _accepted(seen: ServerSeen) -> str:
+    """Accepted of drafted tokens, and the share of the reply tokens that this speaks for."""
+    if seen.draft_tokens is None:
+        return "n/a: no drafts"
+    covered = "" if seen.draft_coverage is None else f" of {share(seen.draft_coverage)}"
+    return share(seen.acceptance) + covered
 
 
 def _hits(seen: Metrics, first: Metrics | None) -> str:

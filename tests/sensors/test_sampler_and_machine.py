@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import socket
 import subprocess
@@ -13,10 +14,12 @@ from sensortools import HERE, SERVER
 
 from infermaxx_tui.core.events import GpuProbed, GpuRead, Noted
 from infermaxx_tui.core.gpu import GpuProbe, GpuReading
+from infermaxx_tui.core.gpu_nvml import ERRORS
 from infermaxx_tui.sensors import probe_local
 from infermaxx_tui.sensors import sampler as sampler_module
 from infermaxx_tui.sensors.machine import find_server, is_local, this_machine
 from infermaxx_tui.sensors.nvml import NvmlSource
+from infermaxx_tui.sensors.nvml_lib import Nvml
 from infermaxx_tui.sensors.rounds import Rounds
 from infermaxx_tui.sensors.sampler import Sampler
 from infermaxx_tui.sensors.source import Source
@@ -188,3 +191,35 @@ def test_nothing_of_a_driver_is_loaded_before_it_is_needed() -> None:
     code = "import sys, infermaxx_tui.cli, infermaxx_tui.sensors; print(*({'pynvml', 'httpx'} & {*sys.modules}))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
+
+
+def test_the_real_binding_has_every_call_that_is_made_with_these_parameters() -> None:
+    """No card is needed to see that the names and the parameters are those of nvidia-ml-py."""
+    import pynvml
+
+    made = {name: call for name, call in vars(Nvml).items() if name.startswith("nvml") and callable(call)}
+    assert len(made) > 40
+    for name, call in made.items():
+        wanted = list(inspect.signature(call).parameters.values())[1:]
+        real = inspect.signature(getattr(pynvml, name))
+        needed = [one for one in wanted if one.default is inspect.Parameter.empty]
+        real.bind(*needed)
+        real.bind(*wanted)
+    for constant in ("nvmlMemory_v2", "nvmlEventTypeXidCriticalError"):
+        assert isinstance(getattr(pynvml, constant), int)
+
+
+def test_the_fake_library_has_the_constants_of_the_real_one() -> None:
+    import pynvml
+
+    assert FakeNvml.nvmlMemory_v2 == pynvml.nvmlMemory_v2
+    assert FakeNvml.nvmlEventTypeXidCriticalError == pynvml.nvmlEventTypeXidCriticalError
+    assert {code for code in ERRORS if code in (15, 16, 18)} == {
+        pynvml.NVML_ERROR_GPU_IS_LOST,
+        pynvml.NVML_ERROR_RESET_REQUIRED,
+        pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH,
+    }
+    for field, name in ((74, "PERF_POLICY_POWER"), (82, "MEMORY_TEMP"), (230, "GET_GPU_RECOVERY_ACTION")):
+        assert getattr(pynvml, f"NVML_FI_DEV_{name}") == field
+    for kind, name in ((5, "SIGNED_INT"), (4, "SIGNED_LONG_LONG"), (6, "UNSIGNED_SHORT"), (0, "DOUBLE")):
+        assert getattr(pynvml, f"NVML_VALUE_TYPE_{name}") == kind

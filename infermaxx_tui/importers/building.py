@@ -154,6 +154,18 @@ class Builder:
         self._ended_s = ended_s
         self._await(message.tool_calls, called_s or {}, 0)
 
+    def amend(self, message: Message) -> None:
+        """Puts another record of the reply that was taken last in its place, with the calls that only it shows."""
+        requests = self._windows[-1][1]
+        if requests and not self.pending:
+            requests[-1] = msgspec.structs.replace(requests[-1], reply=message)
+            self._await(message.tool_calls, {}, 0)
+
+    def delayed(self, seconds: float) -> None:
+        """Takes how long the tools ran before the next request, where it is noted beside their results."""
+        self._timed = True
+        self._delay_s = max(self._delay_s, seconds)
+
     def witness(self, usage: Usage) -> None:
         """Puts a recorded usage to the reply that was taken last."""
         requests = self._windows[-1][1]

@@ -6,7 +6,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from infermaxx_tui.core.transcript import Session, TranscriptError
-from infermaxx_tui.importers import atif, chat_documents, claude_code, codex, openai_chat, opencode, sharegpt
+from infermaxx_tui.importers import (
+    atif,
+    chat_documents,
+    claude_code,
+    codex,
+    mini_swe,
+    openai_chat,
+    opencode,
+    sharegpt,
+    swe_agent,
+)
 from infermaxx_tui.importers.jsonl import JsonLines
 from infermaxx_tui.importers.opencode_store import MAGIC
 from infermaxx_tui.importers.pieces import Piece, Pieces
@@ -86,6 +96,12 @@ def _of_part(piece: Piece, value: JsonObject, keys: set[str], over_lines: bool) 
             return opencode.document
         case "messages" if opencode.is_message(value):
             return opencode.document
+        case "trajectory" if swe_agent.is_step(value):
+            return swe_agent.sessions
+        case "trajectory_format" if str(piece.value).startswith("mini-swe-agent"):
+            return mini_swe.sessions
+        case "info" if "mini_version" in value:
+            return mini_swe.sessions
         case "conversations" | "conversation" | "messages" if sharegpt.is_turn(value):
             return sharegpt.sessions
         case "messages" if over_lines and isinstance(value.get("role"), str):

@@ -120,7 +120,7 @@ def _canaries(s: Scenario) -> Iterator[Complaint]:
 
 def _sensors(s: Scenario) -> Iterator[Complaint]:
     sensors = s.sensors
-    if sensors.metrics_url is not None and not re.match(r"https?://[^/\s@]+", sensors.metrics_url):
+    if sensors.metrics_url is not None and not re.fullmatch(r"https?://[^/\s@]+(/\S*)?", sensors.metrics_url):
         yield "sensors.metrics_url", "write http://HOST:PORT/metrics, without a user or a password"
     if sensors.metrics_url is not None and sensors.ssh is not None:
         yield "sensors.ssh", "sensors.metrics_url is given too; keep one of them"

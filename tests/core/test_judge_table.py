@@ -286,6 +286,7 @@ def test_the_table_names_each_check_as_it_names_itself() -> None:
         "instrument",
         "gates",
         "timing",
+        "drift",
     ]
 
 

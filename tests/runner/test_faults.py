@@ -19,19 +19,21 @@ from infermaxx_tui.core.events import (
 )
 from infermaxx_tui.core.verdict import Verdict
 from infermaxx_tui.selftest import judge_lines, play_in_memory
-from infermaxx_tui.sim.faults import FAULTS
+from infermaxx_tui.sim.faults import FAULTS, demanded
 
 Lines = tuple[bytes, ...]
 
 CONTRACT = """
 PASS                clean no-usage usage-cumulative burst buffered ping crlf no-space split u2028 escapes two-done
-PASS                no-done bad-utf8
+PASS                no-done bad-utf8 slow-start
 FAIL isolation      leak leak-parallel leak-retired stale
 FAIL recall         forget-oldest forget-random typo cache-rot wrong-question
 FAIL degeneration   babble bang needle-loop special-tokens reason-loop
 FAIL delivery       null-stop reason-only error-done eof reset nan html-200 huge-event
 FAIL availability   hang dies restarts
+FAIL drift          slow-drift vram-creep
 INCONCLUSIVE        suffix-cut capped empty-length no-finish refuse echo too-long busy-503 shed-429
+INCONCLUSIVE        preemption-storm throttle
 """
 """The contract's table of faults, written down here a second time on purpose."""
 
@@ -90,7 +92,7 @@ def played() -> Iterator[dict[tuple[str, ...], Future[Lines]]]:
     """The logs of all runs of this module, made beside one another in two processes."""
     wanted = [(name,) for name in table()] + list(TOGETHER)
     with ProcessPoolExecutor(max_workers=2) as pool:
-        yield {faults: pool.submit(play_in_memory, faults) for faults in wanted}
+        yield {faults: pool.submit(play_in_memory, faults, demanded(faults)) for faults in wanted}
 
 
 def failing(verdict: Verdict) -> set[str]:

@@ -37,8 +37,8 @@ __all__ = ["Moment", "RunLog", "SeekTarget", "describe_log", "keep_index"]
 
 MARK_LINES: Final = 512
 """The place of a line is kept after so many lines, which is half a minute of a large run, and of each file's first."""
-FIRST_SPACING: Final = 4096
-MOST_COPIES: Final = 256
+FIRST_SPACING: Final = 2048
+MOST_COPIES: Final = 512
 """Copies of the fold are so many lines apart at first; when there are too many, every other one is dropped."""
 INDEXED_BYTES: Final = 4 << 20
 """A smaller log needs no events.idx."""

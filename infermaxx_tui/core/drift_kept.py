@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Final
-
-import msgspec
 
 from infermaxx_tui.core.drift import Series
 from infermaxx_tui.core.drift_fit import Block, merged, sample
@@ -22,22 +21,24 @@ _COVARIATES: Final[dict[str, tuple[str, ...]]] = {
 _US_PER_HOUR: Final = 3.6e9
 
 
-class Stretch(msgspec.Struct):
+@dataclass(slots=True)
+class Stretch:
     """One quantity from one start of the server to the next."""
 
     origin_us: int
     newest_us: int
     width_us: int = FIRST_BLOCK_US
-    blocks: dict[int, Block] = {}
+    blocks: dict[int, Block] = field(default_factory=dict)
     """By number since the origin; those without a sample are not there."""
 
     def add(self, us: int, weight: float, covariates: tuple[float, ...], value: float) -> None:
         """One sample."""
         since = us - self.origin_us
-        self.newest_us = max(self.newest_us, us)
+        if us > self.newest_us:
+            self.newest_us = us
         while since >= BLOCKS * self.width_us:
             self._join_neighbours()
-        place = max(since, 0) // self.width_us
+        place = since // self.width_us if since > 0 else 0
         block = sample(weight, since / _US_PER_HOUR, covariates, value)
         before = self.blocks.get(place)
         self.blocks[place] = block if before is None else merged(before, block)
@@ -51,14 +52,15 @@ class Stretch(msgspec.Struct):
         self.width_us *= 2
 
 
-class Quantity(msgspec.Struct):
+@dataclass(slots=True)
+class Quantity:
     """All that is kept of one quantity."""
 
     n: int = 0
-    stretches: list[Stretch] = []
+    stretches: list[Stretch] = field(default_factory=list)
     broken: bool = True
     """The next sample begins a stretch."""
-    excluded: dict[str, int] = {}
+    excluded: dict[str, int] = field(default_factory=dict)
     at: Ref | None = None
 
     def add(self, at: Ref, us: int, weight: float, covariates: tuple[float, ...], value: float) -> None:

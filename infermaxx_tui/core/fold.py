@@ -73,6 +73,8 @@ class Fold:
             e.GpuProbed: self._gpus.probed,
             e.GpuRead: self._gpus.read,
         }
+        self._also = self._drift.takers()
+        """What takes an event in after that."""
 
     def add(self, record: Record | Unknown) -> None:
         """Takes the next line of the log in. A line that could not be read is counted."""
@@ -87,7 +89,9 @@ class Fold:
             placed(record, event)
         else:
             self._plain[type(event)](event)
-        self._drift.take(record)
+        also = self._also.get(type(event))
+        if also is not None:
+            also(record, event)
 
     def _run_started(self, record: Record, event: e.RunStarted) -> None:
         if self._run.meta is None:

@@ -8,9 +8,9 @@ server that starts anew, or a power limit that changes, ends a stretch.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import MethodType
 from typing import Any, Final
-
-import msgspec
 
 from infermaxx_tui.core import events as e
 from infermaxx_tui.core.drift import DriftSeen
@@ -27,7 +27,8 @@ _HELD_BACK: Final = 0x008 | 0x020 | 0x040 | 0x080
 _TIMED: Final = frozenset({"turn", "recall", "tail", "absent", "load"})
 
 
-class Going(msgspec.Struct, array_like=True):
+@dataclass(slots=True)
+class Going:
     """A request that is open."""
 
     sent_us: int
@@ -38,7 +39,8 @@ class Going(msgspec.Struct, array_like=True):
     """Integral of decoding streams over time, at its first token."""
 
 
-class Waiting(msgspec.Struct, array_like=True):
+@dataclass(slots=True)
+class Waiting:
     """A sample of which it is not known yet whether the server preempted anybody meanwhile."""
 
     name: str
@@ -50,18 +52,19 @@ class Waiting(msgspec.Struct, array_like=True):
     value: float
 
 
-class Drift(msgspec.Struct):
+@dataclass(slots=True)
+class Drift:
     """Everything that drift is judged by; of bounded size."""
 
-    quantities: dict[str, Quantity] = {}
+    quantities: dict[str, Quantity] = field(default_factory=dict)
     warm_us: int = -1
     """When the first clean conversation since the server's start ended; -1 before that."""
-    _open: dict[int, Going] = {}
+    _open: dict[int, Going] = field(default_factory=dict)
     _decoding: int = 0
     _streams_us: float = 0.0
     _moved_us: int = 0
-    _waiting: list[Waiting] = []
-    _bad: dict[str, list[tuple[int, int]]] = {}
+    _waiting: list[Waiting] = field(default_factory=list)
+    _bad: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     """The newest times in which samples do not count, by reason."""
     _read_us: int = -1
     _cards_us: int = -1
@@ -69,15 +72,19 @@ class Drift(msgspec.Struct):
     _preemptions: float | None = None
     _preempted: int = 0
     _preemptions_told: bool = False
-    _sick: set[int] = set()
+    _sick: set[int] = field(default_factory=set)
     """Conversations with a request that failed."""
-    _limits_w: dict[int, float] = {}
+    _limits_w: dict[int, float] = field(default_factory=dict)
 
     def take(self, record: e.Record) -> None:
         """One line of the log."""
         taker = _TAKERS.get(type(record.event))
         if taker is not None:
             taker(self, record, record.event)
+
+    def takers(self) -> dict[type[e.Event], Callable[..., None]]:
+        """What takes in a line of the log with an event of each type."""
+        return {kind: MethodType(taker, self) for kind, taker in _TAKERS.items()}
 
     def of(self, name: str) -> Quantity:
         """The quantity, made on first sight."""
@@ -140,7 +147,8 @@ class Drift(msgspec.Struct):
             going.first_us, going.streams_us = record.mono_us, self._streams_us
 
     def _move(self, us: int, step: int) -> None:
-        self._streams_us += self._decoding * max(us - self._moved_us, 0)
+        if us > self._moved_us:
+            self._streams_us += self._decoding * (us - self._moved_us)
         self._moved_us = us
         self._decoding += step
 
@@ -183,21 +191,32 @@ class Drift(msgspec.Struct):
     def _put(
         self, name: str, record: e.Record, from_us: int, weight: float, covariates: tuple[float, ...], value: float
     ) -> None:
+        if from_us < self.warm_us or self.warm_us < 0:  # whatever is said of it later, it was too early
+            self.of(name).leave_out("warm_up")
+            return
         at = (record.part, record.seq)
         self._waiting.append(Waiting(name, at, from_us, record.mono_us, weight, covariates, value))
         self._settle_up_to(record.mono_us)
 
     def _settle_up_to(self, now_us: int) -> None:
         """Settles the samples that everybody has spoken of who still speaks."""
-        speaking = [us for us in (self._read_us, self._cards_us) if us >= 0 and now_us - us < STALE_US]
-        known_us = min(speaking, default=now_us)
+        waiting = self._waiting
+        if not waiting:
+            return
+        spoke_us = -1
+        for us in (self._read_us, self._cards_us):
+            if us >= 0 and now_us - us < STALE_US and not 0 <= spoke_us < us:
+                spoke_us = us
+        known_us = spoke_us if spoke_us >= 0 else now_us
+        if waiting[0].to_us > known_us:
+            return
         done = 0
-        for one in self._waiting:
+        for one in waiting:
             if one.to_us > known_us:
                 break
             self._settle(one)
             done += 1
-        del self._waiting[:done]
+        del waiting[:done]
 
     def _settle(self, one: Waiting) -> None:
         """Counts a sample, or says why not."""
@@ -206,7 +225,8 @@ class Drift(msgspec.Struct):
             quantity.leave_out("warm_up")
             return
         for reason, times in self._bad.items():
-            if any(one.from_us < until_us and one.to_us > since_us for since_us, until_us in times):
+            late = bool(times) and one.from_us >= times[-1][1]
+            if not late and any(one.from_us < until_us and one.to_us > since_us for since_us, until_us in times):
                 quantity.leave_out(reason)
                 return
         quantity.add(one.at, one.to_us, one.weight, one.covariates, one.value)

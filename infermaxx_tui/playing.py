@@ -13,7 +13,7 @@ import msgspec
 
 from infermaxx_tui import rundir
 from infermaxx_tui.core.events import StartupRead
-from infermaxx_tui.core.gpu_regime import with_gpus
+from infermaxx_tui.core.gpu_regime import sensor_lines, with_gpus
 from infermaxx_tui.core.scenario import to_toml
 from infermaxx_tui.earlier import earlier_conversation, known_tags
 from infermaxx_tui.ending import Ending
@@ -52,7 +52,10 @@ def prepare_run(
         note(line)
     comments = [line for line in loaded.text.splitlines() if line.startswith("#")]
     text = "\n".join([*comments, to_toml(prepared.scenario)])
-    regime = with_gpus(prepared.regime, sensors.probes())
+    probes = sensors.probes()
+    for line in sensor_lines(probes) if loaded.scenario.sensors.gpu else ():
+        note(line)
+    regime = with_gpus(prepared.regime, probes)
     wanted = loaded.scenario.server
     startup = with_traps(startup, regime, wanted.launch, wanted.env)
     for line in trap_lines(startup):

@@ -29,3 +29,20 @@ def with_gpus(regime: Regime, probes: Iterable[GpuProbe]) -> Regime:
     missing |= {key: reason or "not read" for key, (value, reason) in found.items() if value is None}
     values = {key: value for key, (value, _) in found.items()}
     return msgspec.structs.replace(regime, missing=missing, **values)
+
+
+def sensor_lines(probes: Iterable[GpuProbe]) -> tuple[str, ...]:
+    """What a user ought to know of the sensors before a run: a line for each thing that is missing or not certain."""
+    lines = []
+    for probe in probes:
+        if probe.error is not None:
+            lines.append(f"GPU sensors: {probe.error}")
+        lines += [f"GPU sensors: {remark}" for remark in probe.remarks if remark != probe.error]
+        for card in probe.cards:
+            if not card.server:
+                lines.append(f"GPU {card.gpu} ({card.name or 'no name'}) enters no verdict: {card.server_why}")
+            elif card.server_why.startswith("inferred"):
+                lines.append(
+                    f"GPU {card.gpu} ({card.name or 'no name'}) is taken to be the server's; {card.server_why}"
+                )
+    return tuple(dict.fromkeys(lines))

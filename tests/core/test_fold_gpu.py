@@ -11,7 +11,7 @@ from infermaxx_tui.core.events import GpuProbed, GpuRead, Record
 from infermaxx_tui.core.fold_gpu import Gpus
 from infermaxx_tui.core.gpu import GpuCard, GpuProbe, GpuProcess, GpuReading, gpu_name, power_limit_w
 from infermaxx_tui.core.gpu_card import at_work
-from infermaxx_tui.core.gpu_regime import with_gpus
+from infermaxx_tui.core.gpu_regime import sensor_lines, with_gpus
 from infermaxx_tui.core.gpu_summary import GpuSummary
 from infermaxx_tui.core.regime import Regime
 
@@ -200,3 +200,15 @@ class TestRegime:
         assert with_gpus(Regime(), ()).missing["gpu"] == "no GPU sensors were asked for"
         probe = GpuProbe(source="nvml", error="no NVIDIA driver on this machine")
         assert with_gpus(Regime(), (probe,)).missing["power_limit_w"] == "no NVIDIA driver on this machine"
+
+    def test_a_user_is_told_what_is_missing_or_not_certain_in_a_line_each(self) -> None:
+        hidden = msgspec.structs.replace(CARD, server=False, server_why="the server is elsewhere")
+        inferred = msgspec.structs.replace(CARD, gpu=1, server_why="inferred: the only card here")
+        probe = GpuProbe(source="nvml", cards=(hidden, inferred), remarks=("WSL2: the driver hides them",))
+        assert sensor_lines((probe, GpuProbe(source="none", error="no NVIDIA driver"))) == (
+            "GPU sensors: WSL2: the driver hides them",
+            "GPU 0 (NVIDIA H200) enters no verdict: the server is elsewhere",
+            "GPU 1 (NVIDIA H200) is taken to be the server's; inferred: the only card here",
+            "GPU sensors: no NVIDIA driver",
+        )
+        assert sensor_lines((GpuProbe(source="nvml", cards=(CARD,)),)) == ()

@@ -106,7 +106,7 @@ def _summed(card: KeptCard) -> CardSummary:
         last=msgspec.convert({"gpu": card.card.gpu, **card.newest}, GpuReading) if card.readings else None,
         power_mean_w=card.power_integral_mj / card.power_ms if card.power_ms else card.power_before_w,
         power_max_w=card.most.get("power_instant_w", card.most.get("power_w")),
-        limit_w=card.least.get("limit_now", card.card.limit_w),
+        limit_w=card.limit_now_w if card.limit_now_w is not None else card.card.limit_w,
         limit_changes=tuple(card.changes),
         limit_changed=card.changed,
         sm_mhz=_spread(card.sm),

@@ -52,6 +52,7 @@ class KeptCard(msgspec.Struct):
     reason_rounds: int = 0
     judged: int = 0
     slowed: int = 0
+    limit_now_w: float | None = None
     changes: list[LimitChange] = []
     changed: int = 0
     vram_first_mib: float | None = None
@@ -184,12 +185,12 @@ def _grow(card: KeptCard, reading: GpuReading) -> None:
 def _limit(card: KeptCard, at: Ref, reading: GpuReading) -> None:
     if reading.limit_w is None:
         return
-    before = card.least.get("limit_now", card.card.limit_w)
+    before = card.limit_now_w if card.limit_now_w is not None else card.card.limit_w
     if before is not None and before != reading.limit_w:
         card.changed += 1
         if len(card.changes) < _FEW:
             card.changes.append(LimitChange(at, before, reading.limit_w))
-    card.least["limit_now"] = reading.limit_w
+    card.limit_now_w = reading.limit_w
 
 
 def _company(card: KeptCard, reading: GpuReading) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Final
 from urllib.parse import urlsplit
@@ -90,7 +91,7 @@ def local_source(url: str | None, server_pid: int | None) -> Source:
     machine = this_machine()
     find = partial(find_server, url, server_pid)
     nvml, why = _pynvml()
-    if nvml is not None and _starts(nvml):
+    if nvml is not None and (find_spec("amdsmi") is None or _starts(nvml)):
         return _nvml_source(nvml, find, machine)
     amd = _amdsmi(find, machine)
     if amd is not None:

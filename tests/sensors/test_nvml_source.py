@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from sensortools import HERE, SERVER, Played, facts_of, recording
+from sensortools import HERE, Played, facts_of, recording
 
 from infermaxx_tui.core.gpu import FAST, OK, SLOW
 from infermaxx_tui.core.gpu_owner import ServerPids
@@ -290,7 +290,7 @@ class TestWhoseCardItIs:
     def test_a_server_that_comes_later_claims_its_card(self) -> None:
         late = played(ramp(), lambda now_s, m: m if now_s >= 8 else msgspec.structs.replace(m, processes=()))
         run = Played(late, server=ServerPids(True, frozenset({1})))
-        assert run.card.server is not False or run.card.server_why
+        assert run.card.server is not True or run.card.server_why.startswith("inferred")
         run.run(20)
         assert run.probe.cards[0].server
         assert run.reads[-1].server == (0,)
@@ -322,4 +322,3 @@ def test_what_it_found_is_closed_in_the_end() -> None:
     run = Played(ramp()).run(3)
     run.rounds.close()
     assert run.lib.started == 0
-    assert SERVER.pids

@@ -261,13 +261,19 @@ def rate(tokens: float, covered_ms: float) -> float | None:
 
 def along(cuts: Iterable[Cut], count: int) -> tuple[tuple[float | None, ...], tuple[float | None, ...]]:
     """Tokens per second and depth in `count` columns of tracks that followed one another; None where none was."""
-    tokens, covered_ms, depth = [0.0] * count, [0.0] * count, [math.nan] * count
-    for cut in cuts:
-        for at, (came, covered, deep) in enumerate(zip(cut.tokens, cut.covered_ms, cut.depth, strict=True), cut.before):
+    some = list(cuts)
+    first = min((cut.before for cut in some), default=0)
+    room = max((cut.before + len(cut.tokens) for cut in some), default=0) - first
+    tokens, covered_ms, depth = [0.0] * room, [0.0] * room, [math.nan] * room
+    for cut in some:
+        columns = zip(cut.tokens, cut.covered_ms, cut.depth, strict=True)
+        for at, (came, covered, deep) in enumerate(columns, cut.before - first):
             tokens[at] += came
             covered_ms[at] += covered
             depth[at] = deep if deep == deep else depth[at]
-    return tuple(map(rate, tokens, covered_ms)), tuple(None if math.isnan(deep) else deep for deep in depth)
+    before, after = (None,) * first, (None,) * (count - first - room)
+    depths = (None if deep != deep else deep for deep in depth)
+    return (*before, *map(rate, tokens, covered_ms), *after), (*before, *depths, *after)
 
 
 def _last(values: array[float]) -> float:

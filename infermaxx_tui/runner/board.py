@@ -42,7 +42,7 @@ class Board:
         self.streams: dict[int, LiveStream] = {}
         self.events_parsed = 0
         self.single_gaps_us: list[int] = []
-        """Silences before chunks of one token, to be counted with the next beat: all at once costs less."""
+        """Silences before chunks of one token, to be counted with the next beat or end: all at once costs less."""
         self._gaps = [0] * (len(_EDGES_US) + 1)
         self._ended: Counter[tuple[int, int]] = Counter()
 
@@ -53,6 +53,7 @@ class Board:
     def close(self, stream: LiveStream) -> None:
         """A request is over; its tokens stay for the next beat."""
         self.streams.pop(stream.req, None)
+        self._count_single_gaps()
         if stream.tokens:
             self._ended[stream.session, stream.depth_tokens] += stream.tokens
 

@@ -97,6 +97,17 @@ def test_the_board_counts_gaps_as_the_histogram_does(gap_us: int, tokens: int) -
         assert found == (min(wanted, LogHistogram.bucket(longest_ms) + 1), tokens)
 
 
+@given(st.lists(st.integers(0, 10**11) | st.integers(0, 100_000), max_size=60))
+def test_gaps_of_single_tokens_are_counted_as_one_by_one(gaps_us: list[int]) -> None:
+    board, slow = Board(), Board()
+    board.single_gaps_us += gaps_us
+    for gap_us in gaps_us:
+        slow.gap(gap_us, 1)
+    assert board.beat(1000.0).gap_buckets == slow.beat(1000.0).gap_buckets
+    assert board.single_gaps_us == []
+    assert board.beat(1000.0).gap_buckets == ()
+
+
 def test_beats_hold_every_token_and_gaps_are_emptied() -> None:
     async def main() -> tuple[Beat, Beat]:
         board = Board()

@@ -53,7 +53,7 @@ def _server(s: Scenario) -> Iterator[Complaint]:
     given = [key for key, value in (("url", s.server.url), ("launch", s.server.launch), ("sim", s.server.sim)) if value]
     if len(given) > 1:
         yield f"server.{given[1]}", f"server.{given[0]} is given too; keep one of url, launch and sim"
-    if s.server.log is not None and s.server.url is None:
+    if s.server.log is not None and (s.server.launch or s.server.sim):
         yield "server.log", "belongs to server.url: a server that the run starts has a log of its own in the run folder"
     if not s.transcripts.paths:
         yield "transcripts.paths", "names no transcript"

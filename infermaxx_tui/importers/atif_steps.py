@@ -10,11 +10,12 @@ import msgspec
 
 from infermaxx_tui.core.transcript import Message, Session, TokenIds, ToolCall, Usage, Window
 from infermaxx_tui.importers.blocks import flatten, tool_call, without_images
-from infermaxx_tui.importers.building import Builder, ledger
+from infermaxx_tui.importers.building import Builder, appended_ids, ledger
 from infermaxx_tui.importers.chat_messages import tools_text
 from infermaxx_tui.importers.values import (
     JsonObject,
     as_count,
+    as_ids,
     as_list,
     as_object,
     as_text,
@@ -38,7 +39,7 @@ class Trajectory:
         self._builder = Builder(self._loss, "start" if parent is None else "subagent")
         self._tools = ""
         self._model = ""
-        self._ids: list[int] = []
+        self._ids: tuple[int, ...] = ()
         """Ids of the last prompt and reply."""
         self._side: dict[str, Trajectory] = {}
         self._children: list[JsonObject] = []
@@ -122,14 +123,11 @@ class Trajectory:
 
     def _token_ids(self, metrics: JsonObject) -> TokenIds | None:
         """The recorded ids, as what they add to those of the request before."""
-        prompt, reply = _ids(metrics.get("prompt_token_ids")), _ids(metrics.get("completion_token_ids"))
+        prompt, reply = as_ids(metrics.get("prompt_token_ids")), as_ids(metrics.get("completion_token_ids"))
         if not prompt or not reply:
             return None
-        same = zip(self._ids, prompt, strict=False)
-        kept = next((n for n, (a, b) in enumerate(same) if a != b), min(len(self._ids), len(prompt)))
-        self._loss["prefix_broken"] += kept < len(self._ids)
-        self._ids = [*prompt, *reply]
-        return TokenIds(kept, tuple(prompt[kept:]), tuple(reply))
+        before, self._ids = self._ids, prompt + reply
+        return appended_ids(before, prompt, reply, self._loss)
 
     def _observe(self, step: JsonObject, extra: JsonObject) -> None:
         results = [as_object(entry) for entry in as_list(as_object(step.get("observation")).get("results"))]
@@ -197,12 +195,6 @@ def _difference(before: Usage, after: Usage) -> Usage:
         less(before.cached_tokens, after.cached_tokens),
         less(before.output_tokens, after.output_tokens),
     )
-
-
-def _ids(value: object) -> list[int]:
-    ids = as_list(value)
-    whole = [token for token in ids if isinstance(token, int) and not isinstance(token, bool) and token >= 0]
-    return whole if len(whole) == len(ids) else []
 
 
 def _raw_result(extra: JsonObject, result: JsonObject) -> object:

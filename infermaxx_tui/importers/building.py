@@ -7,7 +7,7 @@ its call, whenever it was written; what the file does not say stays unknown and 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -255,6 +255,16 @@ def joined(a: Message, b: Message) -> Message:
         reasoning="\n\n".join(text for text in (a.reasoning, b.reasoning) if text),
         tool_calls=a.tool_calls + b.tool_calls,
     )
+
+
+def appended_ids(
+    before: Sequence[int], prompt: tuple[int, ...], reply: tuple[int, ...], loss: Counter[str]
+) -> TokenIds:
+    """A request's recorded ids as what they add to the last prompt and reply, which they may not go on with."""
+    same = zip(before, prompt, strict=False)
+    kept = next((n for n, (a, b) in enumerate(same) if a != b), min(len(before), len(prompt)))
+    loss["prefix_broken"] += kept < len(before)
+    return TokenIds(kept, prompt[kept:], reply)
 
 
 def feed(builder: Builder, messages: Iterable[Message]) -> None:

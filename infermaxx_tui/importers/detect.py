@@ -14,6 +14,7 @@ from infermaxx_tui.importers import (
     mini_swe,
     openai_chat,
     opencode,
+    openhands,
     sharegpt,
     swe_agent,
 )
@@ -46,7 +47,9 @@ def folder_importer(path: Path) -> Importer | None:
     """The importer for a folder that is one recording as a whole, None for a folder of recordings."""
     if all((path / name).is_dir() for name in ("session", "message", "part")):
         return opencode.tree
-    return None
+    if openhands.is_folder(path):
+        return openhands.folder
+    return openhands.completions if openhands.is_completions(path) else None
 
 
 def _magic(path: Path) -> bytes:
@@ -82,6 +85,8 @@ def _of_element(value: JsonObject) -> Importer | None:
         return opencode.document
     if isinstance(first(value, "conversations", "conversation"), list):
         return sharegpt.sessions
+    if openhands.is_event(value):
+        return openhands.document
     if as_list(value.get("messages")):
         return chat_documents.list_sessions
     return None

@@ -36,6 +36,13 @@ def as_count(value: object) -> int | None:
     return int(value) if value >= 0 else None
 
 
+def as_ids(value: object) -> tuple[int, ...]:
+    """Token or block ids, empty if the value is no list of whole numbers of at least 0."""
+    ids = as_list(value)
+    whole = tuple(item for item in ids if isinstance(item, int) and not isinstance(item, bool) and item >= 0)
+    return whole if len(whole) == len(ids) else ()
+
+
 def first(value: Mapping[str, object], *keys: str) -> object:
     """The first of these keys that has a value, None if none has."""
     return next((value[key] for key in keys if value.get(key) is not None), None)

@@ -10,7 +10,7 @@ from typing import Final, Literal
 import msgspec
 import orjson
 
-from infermaxx_tui.core.event import Event
+from infermaxx_tui.core.event import Event, Host
 from infermaxx_tui.core.events_quality import QualityAsked
 from infermaxx_tui.core.events_read import (
     CancelSettled,
@@ -32,6 +32,7 @@ __all__ = (
     "GateChecked",
     "GpuProbed",
     "GpuRead",
+    "Host",
     "InstrumentRead",
     "MetricsRead",
     "QualityAsked",
@@ -43,7 +44,7 @@ SCHEMA = 1
 
 RequestKind = Literal["turn", "recall", "tail", "absent", "reask_alone", "reask_load", "load", "warmup", "quality"]
 """Why a request was sent: a main-line turn; a recall of a tag; a tail sentinel; a label never planted;
-a miss asked again alone, or under load; the load for that; an earlier run's conversation; a task with one right answer."""
+a miss asked again alone, or under load; the load for that; an earlier run's conversation; a quality task."""
 
 Outcome = Literal[
     "ok",
@@ -73,15 +74,6 @@ class Hit(msgspec.Struct, frozen=True):
     owner: int | None
     """The session that the tag belongs to; None for a stale tag or a decoy."""
     channel: Literal["content", "reasoning", "tool"]
-
-
-class Host(msgspec.Struct, frozen=True):
-    """The machine that the client ran on."""
-
-    name: str
-    system: str
-    python: str
-    cpus: int
 
 
 class RunStarted(Event, frozen=True, kw_only=True):

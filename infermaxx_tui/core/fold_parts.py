@@ -11,9 +11,11 @@ from infermaxx_tui.core.events import GateChecked, Outcome, RequestKind, Startup
 from infermaxx_tui.core.evidence import Recall
 from infermaxx_tui.core.fold_availability import Availability
 from infermaxx_tui.core.fold_delivery import Deliveries, Tally
+from infermaxx_tui.core.fold_drift import Drift
 from infermaxx_tui.core.fold_gauges import Gauges
 from infermaxx_tui.core.fold_gpu import Gpus
 from infermaxx_tui.core.fold_lines import Lines
+from infermaxx_tui.core.fold_quality import Quality
 from infermaxx_tui.core.fold_replies import Replies
 from infermaxx_tui.core.fold_server import ServerSide
 from infermaxx_tui.core.fold_sessions import Sessions
@@ -66,4 +68,6 @@ class FoldParts(msgspec.Struct):
     gauges: Gauges = msgspec.field(default_factory=Gauges)
     server: ServerSide = msgspec.field(default_factory=ServerSide)
     gpus: Gpus = msgspec.field(default_factory=Gpus)
+    quality: Quality = msgspec.field(default_factory=Quality)
+    drift: Drift = msgspec.field(default_factory=Drift)
     run: RunFacts = msgspec.field(default_factory=RunFacts)

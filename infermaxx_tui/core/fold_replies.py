@@ -188,7 +188,7 @@ class Replies:
             finish_reason=event.finish_reason,
             max_tokens=event.max_tokens,
             completion_tokens=event.completion_tokens,
-            overlapped=beside.any_other(_clumped(event)),
+            overlapped=beside.any_other(clumped(event)),
             foreign_present=beside.opened is not None and beside.opened.foreign_present,
         )
 
@@ -241,7 +241,7 @@ class Replies:
         )
 
 
-def _clumped(event: RequestEnded) -> bool:
+def clumped(event: RequestEnded) -> bool:
     """Whether all tokens of a reply came at one moment, as through a proxy that holds the stream back."""
     tokens = event.ids_received or event.completion_tokens or 0
     return tokens > 1 and event.decode_ms is not None and event.decode_ms * 1000 < BUFFERED_US

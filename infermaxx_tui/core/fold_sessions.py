@@ -119,15 +119,14 @@ class Sessions:
             not_due += max(planned - sum(session.planned for session in self._all.by.values()), 0)
         return max(planned + self._abandoned_asks - not_due, 0)
 
-    def states(self, opened: dict[int, Open], now_us: int) -> tuple[SessionState, ...]:
-        """All conversations, by number."""
+    def states(self, opened: dict[int, Open], now_us: int, rates: dict[int, float]) -> tuple[SessionState, ...]:
+        """All conversations, by number; `rates` are their speeds, as far as they may be shown."""
         since: dict[int, int] = {}
         decoding: set[int] = set()
         for request in opened.values():
             since[request.session] = min(request.since_us, since.get(request.session, request.since_us))
             if request.first_at is not None:
                 decoding.add(request.session)
-        rates = self.rates()
         return tuple(
             self._state(number, since.get(number), number in decoding, now_us, rates.get(number))
             for number in sorted(self._all.by)

@@ -47,6 +47,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Loop lag p99 as a share of the median gap above which timing is not evaluable (gpu-and-verdicts §2.9)."""
     max_loop_lag_ms: float = 1000.0
     """One lag above this voids timing whatever the gaps are."""
+    min_quality: float | None = None
+    """Share of quality tasks that must be right in each phase, from a control run; None: only a fall counts."""
+    max_quality_excluded: float = 0.25
+    """Largest share of a phase's quality tasks that may be capped, in error or not asked."""
     max_drift_share_per_hour: float | None = None
     """Drift demand: by how much of itself the decode time per token, at equal depth and load, may move in an hour."""
     max_ttft_drift_share_per_hour: float | None = None

@@ -60,8 +60,11 @@ def _activity(state: RunState) -> tuple[str, ...]:
     if state.ended is not None:
         return state.ended, f"{state.generated_tokens} tokens at up to {depth}"
     open_sessions = sum(session.ended is None for session in state.sessions)
+    active = f"{open_sessions} open, {state.decoding} decoding"
+    if state.speed_withheld is not None:
+        return active, f"speed withheld ({state.speed_withheld}) at {depth}"
     speed = "n/a" if state.tokens_per_s is None else f"{state.tokens_per_s:.0f}"
-    return f"{open_sessions} open, {state.decoding} decoding", f"{speed} tok/s at {depth}"
+    return active, f"{speed} tok/s at {depth}"
 
 
 def _troubles(state: RunState, lost: int) -> list[str]:

@@ -71,6 +71,9 @@ def _open(state: RunState, checks: Mapping[str, Check], limits: Limits) -> list[
         said.append("The log has no last line: what the runner would have seen later is not shown.")
     said.append(
         f"Not shown: deeper conversations, longer runs, other workloads, speed"
-        f"{'' if checks['timing'].required else ' (no timing was demanded)'}, quality of answers."
+        f"{'' if checks['timing'].required else ' (no timing was demanded)'},"
+        f" {'answers to other tasks' if state.quality.tasks else 'quality of answers'}."
     )
+    if state.speed_withheld is not None:
+        said.append(f"Speeds are withheld: {state.speed_withheld}.")
     return said

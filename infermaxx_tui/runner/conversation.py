@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, cast
+from typing import cast
 
 from infermaxx_tui.core.classify import FOREIGN, MISSES, classify
 from infermaxx_tui.core.events import RequestEnded, RequestKind, SessionEnded, SessionStarted
@@ -14,12 +14,12 @@ from infermaxx_tui.runner.exchange import Asked, Exchange, Order
 from infermaxx_tui.runner.keep import Kept
 from infermaxx_tui.runner.lines import Line, Prompt
 from infermaxx_tui.runner.meeting import Meeting
+from infermaxx_tui.runner.over import ConversationOver, EndReason
 from infermaxx_tui.runner.planting import LINE_TOKENS, Planting, takes_lines, with_lines
 from infermaxx_tui.runner.prefix import PrefixWatch
+from infermaxx_tui.runner.quality_tasks import Announced
 from infermaxx_tui.runner.steps import Step, steps
 from infermaxx_tui.runner.stream import Streams
-
-EndReason = Literal["finished", "window", "duration", "stopped", "failed", "server_lost", "exhausted"]
 
 _MAX_FAILURES = 3
 """Failed turns in a row after which a conversation ends."""
@@ -31,15 +31,6 @@ _LEAST_DELTA_TOKENS = 24
 """Room below this is not filled with a stump of a turn."""
 _TEXT_SAMPLE = 16
 """One main-line reply in so many keeps its full text."""
-
-
-class ConversationOver(Exception):
-    """The conversation cannot go on; `reason` is what SessionEnded says."""
-
-    def __init__(self, reason: EndReason, detail: str = "") -> None:
-        super().__init__(detail)
-        self.reason: EndReason = reason
-        self.detail = detail
 
 
 class Conversation:
@@ -81,6 +72,7 @@ class Conversation:
             await self._run.render(self._planting.tell_the_rest, self._turn + 1)
             self._note_planted()
             await self._ask_due(everything=True)
+            await self._ask_quality()
             reason, detail = played, ""
         except ConversationOver as over:
             reason, detail = over.reason, over.detail
@@ -186,7 +178,9 @@ class Conversation:
                 if self._failures >= _MAX_FAILURES:
                     raise ConversationOver("failed", f"{self._failures} failed turns in a row, the last {detail}")
 
-    async def _send(self, prompt: Prompt, kind: RequestKind, budget: int, asked: Asked | None) -> Exchange:
+    async def _send(
+        self, prompt: Prompt, kind: RequestKind, budget: int, asked: Asked | None, announced: Announced | None = None
+    ) -> Exchange:
         """One turn or question; while the server sheds load it is sent again, after the wait that the server names."""
         seed, session = self._run.prepared.seed, self._plan.session
         order = Order(
@@ -199,6 +193,7 @@ class Conversation:
             asked=asked,
             keep_text=kind != "turn" or draw(seed, "keep", session, self._turn) % _TEXT_SAMPLE == 0,
             prefix=self._prefix,
+            announced=announced,
         )
         exchange = await self._streams.send(order)
         first = exchange.ended.req
@@ -220,6 +215,18 @@ class Conversation:
                 self._met = True
                 await self._meeting.arrive()
             await self._ask_all(ask)
+
+    async def _ask_quality(self) -> None:
+        """Its share of the quality tasks, at full depth and beside the others, as side branches."""
+        quality, plan, depth = self._run.quality, self._plan, self._line.depth_tokens
+        for task in quality.share(plan, self._meeting.parties):
+            self._stop_if_asked()
+            prompt = await self._run.render(self._line.branch, task.question)
+            announced = quality.announcing(task, "during", depth, plan.session, plan.wave)
+            exchange = await self._send(prompt, "quality", quality.max_tokens, None, announced)
+            kept = Kept.of(prompt, plan.session, self._turn, self._salt)
+            quality.answered(task, exchange, plan.wave, depth, kept)
+            self._after_question(exchange)
 
     def _planted(self, ask: AskPlan) -> bool:
         """Whether all that is asked there was planted: a large turn may leap over a tag's place and the question's."""
@@ -251,6 +258,10 @@ class Conversation:
             self._run.keep.asked(kept)
             if question.tag not in exchange.own_tags and self._may_be_miss(question, exchange.ended):
                 self._run.keep.missed(exchange.ended.req, kept)
+        self._after_question(exchange)
+
+    def _after_question(self, exchange: Exchange) -> None:
+        """A question that failed is one question less, unless the conversation cannot go on."""
         if exchange.ended.outcome not in ("ok", "protocol", "truncated", "shed"):
             self._failed(exchange)
 

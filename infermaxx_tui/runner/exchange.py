@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from infermaxx_tui.core.events import RequestEnded, RequestKind
+from infermaxx_tui.core.events import QualityAsked, RequestEnded, RequestKind
 from infermaxx_tui.runner.lines import Prompt
 from infermaxx_tui.runner.prefix import PrefixWatch
 
@@ -41,6 +41,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     """Where the conversation's prompts are compared."""
     on_first: Callable[[], None] | None = None
     """Called at the first token."""
+    announced: Callable[[int], QualityAsked] | None = None
+    """Makes an event of the request's number, to be logged when it is sent."""
 
     def again(self, first: int) -> Order:
         """The same once more; a question then says that request `first` had asked it."""

@@ -9,6 +9,8 @@ class Meeting:
     """Opens when each party has arrived or left; one that failed never holds up the others."""
 
     def __init__(self, parties: int) -> None:
+        self.parties = parties
+        """How many conversations run together."""
         self._missing = parties
         self._open = anyio.Event()
         if parties <= 1:

@@ -223,6 +223,7 @@ class Engine:
             max_tokens=job.max_tokens,
             cached=generation.cached_tokens / len(job.ids),
             salted=bool(job.salt),
+            beside=self.batch.running - 1,
             now_s=self.now(),
         )
         script = self.mischief.reply(scene, self.late)
@@ -268,6 +269,8 @@ def honest_reply(reading: Reading, dice: speech.Dice) -> speech.Spoken:
     if label is not None:
         told = reading.told.get(label)
         return speech.Spoken(speech.recalled(label, told.tag) if told else speech.not_given(label))
+    if reading.task is not None:
+        return speech.answered(dice, reading.task)
     statements = STATEMENT.findall(reading.last.text)
     if statements and "<tool_response>" not in reading.last.text and reading.last.role == "user":
         return speech.Spoken(" ".join(tag_repeat(label, tag) for label, tag in statements))

@@ -90,6 +90,9 @@ FAULTS: dict[str, Fault] = {
     "too-long": _blinds("every prompt is refused as too long"),
     "busy-503": _blinds("every request is refused with 503"),
     "shed-429": _blinds("every request is refused with 429"),
+    "dull": Fault(
+        "tasks are answered wrongly while others are being served", "FAIL", "quality", False, ("quality.tasks=24",)
+    ),
     "slow-start": Fault(
         "the first second is slow, as that of a cold engine, and then no more", "PASS", None, False, _DRIFT
     ),

@@ -14,6 +14,7 @@ from infermaxx_tui.sim.faults import DEGENERATE, DELIVERY
 from infermaxx_tui.sim.memory import Family, Memory
 from infermaxx_tui.sim.reading import Reading
 from infermaxx_tui.sim.script import Script, Tokens
+from infermaxx_tui.sim.solver import wrong
 from infermaxx_tui.sim.speech import Dice, Spoken, declined, not_given, recalled, sentences
 from infermaxx_tui.vocabulary import Vocabulary
 
@@ -28,6 +29,7 @@ _SICK_SHARE = 0.4
 _HUGE_SHARE = 0.2
 """Smaller, since each costs its client megabytes."""
 _SICK_TURN_SHARE = 0.25
+_DULL_SHARE = 0.7
 _DRIFT_PER_S = 0.05
 _THROTTLED = 1.6
 _TAKEN_BACK_AT = 8
@@ -49,6 +51,8 @@ class Scene(msgspec.Struct, frozen=True):
     """Share of the prompt that came from the prefix cache."""
     salted: bool
     now_s: float
+    beside: int = 0
+    """Other requests that are being served."""
 
     @property
     def label(self) -> str | None:
@@ -101,7 +105,7 @@ class Mischief:
         """The first fault of content that applies, as what it says."""
         label = scene.label
         if label is None:
-            return None
+            return self._dull(scene)
         if "refuse" in self._faults:
             return Spoken(declined(label))
         if "echo" in self._faults:
@@ -115,6 +119,13 @@ class Mischief:
             return Spoken(not_given(deep))
         tag = self._mistaken(scene, deep)
         return None if tag is None else Spoken(recalled(deep, tag))
+
+    def _dull(self, scene: Scene) -> Spoken | None:
+        """A wrong answer to a task while others are being served."""
+        task = scene.reading.task
+        if task is None or not scene.beside or "dull" not in self._faults or not self._count("dull", _DULL_SHARE):
+            return None
+        return Spoken(f"Answer: {wrong(task)}")
 
     def _stolen(self, scene: Scene, label: str) -> str | None:
         """A tag that is not this conversation's."""

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import msgspec
 
 from infermaxx_tui.core.wording import QUESTION, STATEMENT
+from infermaxx_tui.sim.solver import solve
 from infermaxx_tui.vocabulary import Vocabulary
 
 _KEPT = 64
@@ -56,6 +57,11 @@ class Reading(msgspec.Struct, frozen=True):
             return None
         asked = QUESTION.findall(self.last.text)
         return asked[-1] if asked else None
+
+    @property
+    def task(self) -> str | None:
+        """The answer to the task that the last turn sets, None if it sets none."""
+        return solve(self.last.text) if self.last.role == "user" else None
 
     @property
     def has_tools(self) -> bool:

@@ -99,6 +99,11 @@ def recalled(label: str, tag: str) -> str:
     return f"The lot tag for the {label} is {tag}."
 
 
+def answered(dice: Dice, answer: str) -> Spoken:
+    """The answer to a task, after a thought half of the time."""
+    return Spoken(f"Answer: {answer}", sentences(dice, 1) if dice.roll(2) else "")
+
+
 def not_given(label: str) -> str:
     """The answer to a question for a label that the prompt does not hold."""
     return f"I was not given a lot tag for the {label}."

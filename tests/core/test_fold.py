@@ -69,6 +69,23 @@ def everything() -> list[e.AnyEvent]:
         e.GpuRead(
             gpus=(GpuReading(gpu=0, power_w=340.0, limit_w=275.0, reasons=0x804),), window_ms=1000.0, fast_ms=0.2
         ),
+        e.RequestStarted(req=9000, session=-1, turn=0, kind="quality", prompt_tokens=40, max_tokens=99),
+        e.QualityAsked(
+            req=9000,
+            session=-1,
+            phase="before",
+            wave=-1,
+            task="arithmetic-1",
+            question="What is 6 * 7?",
+            form="number",
+            expected="42",
+            tolerance=0.0,
+            units=(),
+            depth_tokens=0,
+        ),
+        e.RequestEnded(
+            req=9000, session=-1, turn=0, kind="quality", outcome="ok", finish_reason="stop", content="Answer: 42"
+        ),
         e.RunEnded(reason="stopped", events=9),
     ]
     again = history(Shape(nonce="f" * 16), sick, stumbling)

@@ -36,6 +36,9 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     planted_depth_tokens: int | None = None
     depth_tokens: int | None = None
     overlapped: bool | None = None
+    question: str | None = None
+    """What a quality task asked, and the key."""
+    expected: str | None = None
     cause: Cause | None = None
 
 

@@ -57,6 +57,8 @@ def blind(state: RunState, limits: Limits) -> list[str]:
         )
     if state.server.foreign is not None:
         reasons.append(f"others used the server: {state.server.foreign}")
+    if state.speed_withheld is not None:
+        reasons.append(f"times of answers that are wrong say nothing: {state.speed_withheld}")
     if abs(seen.wall_step_ms) > WALL_STEP_MS:
         reasons.append(f"the wall clock stepped by {seen.wall_step_ms:.4g} ms")
     return reasons

@@ -12,6 +12,7 @@ from infermaxx_tui.core.marks import FAILURES, WEIGHT, Mark, MarkKind
 from infermaxx_tui.core.panels.gpu import GpuLine, gpu_lanes
 from infermaxx_tui.core.panels.row import Piece, Role, Row, row
 from infermaxx_tui.core.panels.texts import NONE, clock_text
+from infermaxx_tui.core.panels.withheld import shown
 from infermaxx_tui.core.rows import tokens_text
 from infermaxx_tui.core.state import RunState
 from infermaxx_tui.core.timeline import SessionSeries, TimelineView
@@ -89,6 +90,7 @@ def rows_axis(
     left. With a `height`, lines go by rank: ruler, whole speed and marks stay longest. `Row.session` is the
     conversation that a stream line shows at the cursor.
     """
+    timeline = shown(state, timeline)
     if timeline is None:
         return (row([("no time axis yet", "dim")], width, glyphs),)
     now = cursor_us if cursor_us is not None else int(state.elapsed_ms * 1000)

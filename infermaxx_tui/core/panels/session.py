@@ -140,7 +140,7 @@ class _Teller:
             cached = share(ended.cached_tokens / ended.prompt_tokens)
         pieces: list[Piece] = [(f" ttft {ms_text(ended.ttft_ms):>6} cached {cached:>4}", None)]
         if ended.completion_tokens is not None:
-            timed = ended.decode_ms and ended.completion_tokens > 1
+            timed = ended.decode_ms and ended.completion_tokens > 1 and self._state.speed_withheld is None
             speed = f" {(ended.completion_tokens - 1) * 1000 / (ended.decode_ms or 1):.0f}/s" if timed else ""
             pieces.append((f"  {ended.completion_tokens} tok{speed}", None))
         bad = ended.outcome not in ("ok", "cancelled")

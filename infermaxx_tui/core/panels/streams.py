@@ -9,6 +9,7 @@ from infermaxx_tui.core.glyphs import UNICODE, Glyphs, bar, sparkline
 from infermaxx_tui.core.panels.row import Piece, Row, matches, row
 from infermaxx_tui.core.panels.table import Column, chosen, head, line, role_if, share
 from infermaxx_tui.core.panels.texts import NONE, ms_text
+from infermaxx_tui.core.panels.withheld import shown
 from infermaxx_tui.core.rows import tokens_text
 from infermaxx_tui.core.state import RunState, SessionState
 from infermaxx_tui.core.timeline import TimelineView
@@ -64,6 +65,7 @@ def rows_streams(
     sparkline's axis is the same for all lines and stands in the head.
     """
     sizes = chosen(_COLUMNS, width)
+    timeline = shown(state, timeline)
     hi = timeline.rate_hi if timeline is not None else 1.0
     whole, target = depth_axis(state)
     heads = {"bar": depth_head(whole, target), "spark": f"0-{hi:g}"}

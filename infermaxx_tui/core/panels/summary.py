@@ -10,6 +10,7 @@ from infermaxx_tui.core.judges.check import Check
 from infermaxx_tui.core.panels.row import Piece, Row, row
 from infermaxx_tui.core.panels.table import figure
 from infermaxx_tui.core.panels.texts import ms_text, word_piece
+from infermaxx_tui.core.panels.withheld import WITHHELD, shown
 from infermaxx_tui.core.rows import duration_text, tokens_text
 from infermaxx_tui.core.scenario import ScenarioError, parse_scenario
 from infermaxx_tui.core.state import RunState
@@ -35,6 +36,7 @@ def rows_summary(
     the check that decides is named with its figures. `duration_s` is what the run may take, if the scenario in the log
     is not to be asked.
     """
+    timeline = shown(state, timeline)
     if state.meta is None:
         return (row([("waiting for the run's first line", "dim")], width, glyphs),)
     lines = (_run(state, duration_s, glyphs), _speed(state, timeline, glyphs), _recalls(state, glyphs))
@@ -80,6 +82,8 @@ def _speed(state: RunState, timeline: TimelineView | None, glyphs: Glyphs) -> li
     speed = "n/a" if state.tokens_per_s is None else f"{state.tokens_per_s:,.0f}"
     text = f"{speed} tok/s" if state.ended is None else f"{state.generated_tokens:,} tokens"
     pieces: list[Piece] = [(text, "accent")]
+    if state.speed_withheld is not None:
+        pieces.append((f"  speed {WITHHELD}: {state.speed_withheld}", "bad"))
     if timeline is not None:
         spark = sparkline(timeline.tokens_per_s, min(_SPARK, timeline.buckets), 0.0, timeline.total_hi, glyphs)
         pieces += [(f" {spark}", None), (f" 0-{timeline.total_hi:g}", "dim")]
@@ -90,6 +94,8 @@ def _speed(state: RunState, timeline: TimelineView | None, glyphs: Glyphs) -> li
         (f"  depth {depth}", None),
         (f"  ttft p50 {ms_text(seen.ttft_ms.p50)} p99 {ms_text(seen.ttft_ms.p99)}", None),
     ]
+    if state.speed_withheld is not None:
+        return pieces
     gap = f"  gap p50 {figure(seen.gap_ms.p50, 1)} p99 {figure(seen.gap_ms.p99, 1)} ms"
     return [*pieces, (gap, None), (f"  lag p99 {figure(seen.loop_lag_p99_ms, 1)} ms", "dim")]
 

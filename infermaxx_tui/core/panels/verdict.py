@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from infermaxx_tui.core.display import one_line
 from infermaxx_tui.core.glyphs import UNICODE, Glyphs, cells, pad, settle
 from infermaxx_tui.core.judges.check import AnswerOutcome, Check, Evidence, by_reason
 from infermaxx_tui.core.panels.row import Piece, Role, Row, row, title, wrapped
@@ -89,6 +90,10 @@ def _witness(check: Check, one: Evidence, width: int, glyphs: Glyphs) -> Row:
         facts.append(f"asked at {one.depth_tokens}")
     if one.overlapped is not None:
         facts.append("beside others" if one.overlapped else "alone")
+    if one.question:
+        facts.append(f"asked: {one_line(one.question, 60)}")
+    if one.expected:
+        facts.append(f"expected: {one.expected}")
     if one.said:
         facts.append(f"said: {one.said}")
     bad = check.outcome == "fail"

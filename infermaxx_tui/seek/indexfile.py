@@ -3,7 +3,7 @@
 It holds copies of the fold all along the log, the newest one with the series and places that a review needs, and says
 of which log and by which program it was made. It serves only if the log still begins with the very same bytes and the
 program is still the same, and if its own bytes are whole; else it is made again. The verdict of a run never comes from
-here: whoever judges folds the log.
+here: whoever judges folds the log. This guards against accidents; whoever could forge the file could forge the log.
 """
 
 from __future__ import annotations

@@ -155,6 +155,26 @@ def _of_run(event: e.Event) -> Said | None:
         case e.RunEnded(reason=reason, detail=detail):
             return None, "run", f"ended: {reason}" + (f", {detail}" if detail else ""), "plain"
         case _:
+            return _of_server(event)
+
+
+def _of_server(event: e.Event) -> Said | None:
+    """What was seen of the server and of the conditions of the run."""
+    match event:
+        case e.StartupRead(facts=facts, reason=reason):
+            if facts is None:
+                return None, "start-up", f"no log: {reason or 'not read'}", "plain"
+            pool = "" if facts.pool_tokens is None else f", KV pool {facts.pool_tokens} tokens ({facts.pool_shape})"
+            traps = "".join(f"; trap {trap.name}: {trap.detail}" for trap in facts.traps)
+            return None, "start-up", f"vllm {facts.version or '?'}{pool}{traps}", "warn" if facts.traps else "plain"
+        case e.GateChecked(name=name, when=when, outcome=outcome, required=required, said=said):
+            tone: Tone = "plain" if outcome == "pass" or not required else "warn"
+            return None, "gate", f"{name} {outcome} {when} the run: {said}", tone
+        case e.CancelSettled(cut=cut, fell=fell, waited_ms=waited_ms):
+            went = {True: "the server let go", False: "the server goes on", None: "nobody can say of the server"}[fell]
+            after: Tone = "bad" if fell is False else "plain"
+            return None, "cut", f"{cut} cut, {went}, {waited_ms / 1000:.1f} s later", after
+        case _:
             return None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import socket
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -25,6 +26,8 @@ _FORWARDERS: Final = (
     "envoy",
 )
 """Programs that listen for a server which is not among their children."""
+_LIBRARIES: Final = (b"libcuda", b"nvidia", b"libamdhip", b"libhsa", b"/dev/dxg")
+"""One of these is mapped by whatever computes on a GPU."""
 _NAME: Final = 40
 """Longest name of a process that is kept."""
 
@@ -33,13 +36,44 @@ class Machine(msgspec.Struct, frozen=True):
     """What must be known of processes, as functions, so that a recording can be played on a machine without them."""
 
     exists: Callable[[int], bool]
+    """Whether a number that a card's driver gives is a process here that may compute on it."""
     name: Callable[[int], str | None]
     wsl: bool = False
 
 
 def this_machine() -> Machine:
     """The machine that this runs on."""
-    return Machine(psutil.pid_exists, _name, "microsoft" in platform.release().lower())
+    return Machine(Computing(), _name, "microsoft" in platform.release().lower())
+
+
+class Computing:
+    """Whether a process exists here that has a GPU's library loaded, looked up once for each process.
+
+    In a container the driver may give the host's numbers, and one of them may by chance be that of a process here.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[float, bool]] = {}
+
+    def __call__(self, pid: int) -> bool:
+        """What is known of it; a process that may not be looked into is taken at its number."""
+        try:
+            since = psutil.Process(pid).create_time()
+        except psutil.Error:
+            self._known.pop(pid, None)
+            return False
+        known = self._known.get(pid)
+        if known is None or known[0] != since:
+            known = self._known[pid] = since, _has_library(pid)
+        return known[1]
+
+
+def _has_library(pid: int) -> bool:
+    try:
+        maps = Path(f"/proc/{pid}/maps").read_bytes()
+    except OSError:
+        return True
+    return any(name in maps for name in _LIBRARIES)
 
 
 def _name(pid: int) -> str | None:

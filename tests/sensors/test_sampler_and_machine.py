@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import mmap
 import os
 import socket
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 from sensortools import HERE, SERVER
@@ -17,7 +19,7 @@ from infermaxx_tui.core.gpu import GpuProbe, GpuReading
 from infermaxx_tui.core.gpu_nvml import ERRORS
 from infermaxx_tui.sensors import probe_local
 from infermaxx_tui.sensors import sampler as sampler_module
-from infermaxx_tui.sensors.machine import find_server, is_local, this_machine
+from infermaxx_tui.sensors.machine import Computing, find_server, is_local, this_machine
 from infermaxx_tui.sensors.nvml import NvmlSource
 from infermaxx_tui.sensors.nvml_lib import Nvml
 from infermaxx_tui.sensors.rounds import Rounds
@@ -174,9 +176,21 @@ class TestMachine:
         assert find_server("http://192.0.2.7:8000", None).here is False
         assert find_server(None, None).here is None
 
+    def test_a_process_without_a_gpus_library_is_none_that_computes(self) -> None:
+        """By its number alone it could be a process of the host that this container does not see."""
+        assert not this_machine().exists(os.getpid())
+
+    def test_a_process_with_a_gpus_library_computes(self, tmp_path: Path) -> None:
+        library = tmp_path / "libcuda.so.1"
+        library.write_bytes(bytes(4096))
+        with library.open("rb") as file, mmap.mmap(file.fileno(), 4096, access=mmap.ACCESS_READ):
+            assert Computing()(os.getpid())
+        asked = Computing()
+        assert not asked(os.getpid())
+        assert not asked(2**22 + 1)
+
     def test_a_process_that_is_gone_has_no_name(self) -> None:
         machine = this_machine()
-        assert machine.exists(os.getpid())
         assert machine.name(os.getpid())
         assert machine.name(2**22 + 1) is None
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
+from infermaxx_tui import rundir
 from infermaxx_tui.core.plan import Plan, plan, resolve_limits
 from infermaxx_tui.core.rows import tokens_text
-from infermaxx_tui.core.stats import bound95
-from infermaxx_tui.core.transcript import Session
 from infermaxx_tui.idcache import tokenise_cached
+from infermaxx_tui.pace import plan_lines
 from infermaxx_tui.prepare import lengths_of, prepare_now
-from infermaxx_tui.server.describe import ServerUnreachableError, normalise_url
+from infermaxx_tui.server.check_args import check_args
+from infermaxx_tui.server.describe import ServerUnreachableError, ServerUnusableError, normalise_url
 from infermaxx_tui.vocabulary import shipped
 from infermaxx_tui.wish import Loaded, Wish, load
 
@@ -20,21 +22,39 @@ _OFFLINE = "depths below are by the shipped vocabulary, not exact"
 def dry_run(wish: Wish, api_key: str | None) -> Iterator[str]:
     """Lines about the plan. Raises what a run would raise; a server that is not up yet is said, not an error."""
     loaded = load(wish)
-    target = loaded.scenario.sessions.target_depth
+    root = rundir.runs_dir(wish.runs_dir)
     url = loaded.scenario.server.url
     yield f"scenario {loaded.scenario.name}: {len(loaded.transcripts)} transcripts"
     try:
         if url is None:
             yield f"server not asked: {_no_server(loaded)}; {_OFFLINE}"
-            yield from _describe(_offline_plan(loaded), loaded.transcripts, target)
+            yield from _arguments(loaded)
+            yield from _describe(loaded, _offline_plan(loaded), root)
             return
         prepared, notes = prepare_now(loaded, wish, normalise_url(url), api_key)
         yield f"server {url}: {prepared.regime.engine or 'unknown engine'}, model {prepared.model}"
         yield from notes
-        yield from _describe(prepared.plan, prepared.transcripts, target)
+        yield from _describe(loaded, prepared.plan, root)
     except ServerUnreachableError as error:
         yield f"server not asked: {error}; {_OFFLINE}"
-        yield from _describe(_offline_plan(loaded), loaded.transcripts, target)
+        yield from _describe(loaded, _offline_plan(loaded), root)
+
+
+def _arguments(loaded: Loaded) -> Iterator[str]:
+    """What the server's own parser says of its arguments. Raises ServerUnusableError if it refuses them."""
+    server = loaded.scenario.server
+    if not server.launch or not server.check_args:
+        return
+    checked = check_args(server.launch, server.env)
+    match checked.outcome:
+        case "refused":
+            raise ServerUnusableError(f"server.launch: {checked.said}")
+        case "ok":
+            yield "server.launch: its own parser takes its arguments"
+        case "unknown":
+            yield f"server.launch: its arguments were not checked: {checked.said}"
+        case "not_vllm":
+            return
 
 
 def _no_server(loaded: Loaded) -> str:
@@ -49,14 +69,11 @@ def _offline_plan(loaded: Loaded) -> Plan:
     return planned
 
 
-def _describe(planned: Plan, transcripts: tuple[Session, ...], target: int) -> Iterator[str]:
-    count, recalls = len(planned.conversations), planned.planned_recalls
+def _describe(loaded: Loaded, planned: Plan, root: Path) -> Iterator[str]:
+    count, target = len(planned.conversations), loaded.scenario.sessions.target_depth
     yield f"{count} conversations, {planned.at_once} at once, to {tokens_text(target)} tokens each"
-    bound = bound95(0, recalls)
-    if bound is not None:
-        excluded = f"a miss rate above {100 * bound:.3g} % is excluded with 95 % confidence"
-        yield f"{recalls} recalls planned: if all come back, {excluded}"
+    yield from plan_lines(loaded.scenario, planned, root)
     for conversation in planned.conversations[: planned.at_once]:
-        names = " + ".join(transcripts[i].id for i in conversation.chain)
+        names = " + ".join(loaded.transcripts[i].id for i in conversation.chain)
         depths = ", ".join(tokens_text(tag.depth_tokens) for tag in conversation.tags)
         yield f"  session {conversation.session}: {names}; tags at {depths}"

@@ -20,6 +20,7 @@ from infermaxx_tui.ending import Ending
 from infermaxx_tui.exitcodes import ExitCode
 from infermaxx_tui.index import keep_index
 from infermaxx_tui.log import Appender
+from infermaxx_tui.pace import plan_lines
 from infermaxx_tui.prepare import prepare_now
 from infermaxx_tui.rundir import RunError, RunFolder
 from infermaxx_tui.runner.client import make_client
@@ -48,7 +49,7 @@ def prepare_run(
     marked, earlier = earlier_conversation(wish.faults, folder.id)
     stale = (*known_tags(folder.path.parent, folder), *marked)
     prepared, notes = prepare_now(loaded, wish, url, os.environ.get(wish.api_key_env), stale, startup)
-    for line in notes:
+    for line in (*notes, *plan_lines(prepared.scenario, prepared.plan, folder.path.parent)):
         note(line)
     comments = [line for line in loaded.text.splitlines() if line.startswith("#")]
     text = "\n".join([*comments, to_toml(prepared.scenario)])

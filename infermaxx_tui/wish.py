@@ -5,7 +5,6 @@ Nothing here needs a server or a client library: the command line and the runner
 
 from __future__ import annotations
 
-import math
 import re
 from urllib.parse import urlsplit
 
@@ -13,6 +12,7 @@ import msgspec
 
 from infermaxx_tui import importers, shipped
 from infermaxx_tui.core.plan import check_transcripts
+from infermaxx_tui.core.power import need
 from infermaxx_tui.core.scenario import Scenario, ScenarioError, Sensors, check_scenario, parse_duration, parse_scenario
 from infermaxx_tui.core.stats import needed_for
 from infermaxx_tui.core.transcript import Session
@@ -127,7 +127,7 @@ def _enough_for(scenario: Scenario, exclude: str) -> Scenario:
     number = exclude.strip()
     try:
         share = float(number.removesuffix("%")) / (100 if number.endswith("%") else 1)
-        needed = needed_for(share)
+        needed_for(share)
     except ValueError:
         raise ScenarioError("--exclude", "", f"{exclude!r} is not a share between 0 and 1: write 1% or 0.01") from None
     per_session = sum(
@@ -135,11 +135,10 @@ def _enough_for(scenario: Scenario, exclude: str) -> Scenario:
     ) + scenario.canaries.head * sum(ask > 0 for ask in scenario.canaries.ask_at)
     if not per_session:
         raise ScenarioError("--exclude", "", "the scenario asks no recalls; set canaries.per_session")
-    spare = math.ceil(needed / max(1 - scenario.limits.max_excluded, 0.1))
-    rounds = math.ceil(spare / (per_session * scenario.sessions.count))
+    needed = need(share, per_session * scenario.sessions.count, scenario.limits.max_excluded)
     replace = msgspec.structs.replace
     return replace(
         scenario,
-        sessions=replace(scenario.sessions, rounds=max(rounds, scenario.sessions.rounds)),
-        limits=replace(scenario.limits, min_recalls=needed),
+        sessions=replace(scenario.sessions, rounds=max(needed.rounds, scenario.sessions.rounds)),
+        limits=replace(scenario.limits, min_recalls=needed.recalls),
     )

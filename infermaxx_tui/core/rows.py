@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from infermaxx_tui.core import power
 from infermaxx_tui.core.classify import RECALLED
 from infermaxx_tui.core.display import harmless
 from infermaxx_tui.core.state import RunState
-from infermaxx_tui.core.stats import bound95
 
 _ASCII = str.maketrans({"·": "|", "…": "...", "‹": "<", "›": ">", "–": "-", "’": "'", "‘": "'", "“": '"', "”": '"'})
 
@@ -41,8 +41,7 @@ def status_line(state: RunState, width: int) -> str:
         return "waiting for the run's first line"[:width]
     complete = sum(recall.complete for recall in state.recalls)
     lost = sum(recall.miss for recall in state.recalls)
-    bound = bound95(lost, complete)
-    worth = "" if bound is None else f", miss rate < {bound:.1%}"
+    worth = f", {worth_of(state)}" if complete else ""
     recalled = sum(recall.cls in RECALLED for recall in state.recalls)
     parts = [
         state.meta.scenario,
@@ -52,6 +51,23 @@ def status_line(state: RunState, width: int) -> str:
         *_troubles(state, lost),
     ]
     return harmless(" · ".join(parts))[: max(width, 0)]
+
+
+def worth_of(state: RunState) -> str:
+    """What the recalls so far exclude with 95 % confidence, by recall and by session."""
+    complete = [recall for recall in state.recalls if recall.complete]
+    missed = [recall for recall in complete if recall.miss]
+    sessions = {recall.session for recall in complete}
+    return power.worth(len(missed), len(complete), len({recall.session for recall in missed}), len(sessions))
+
+
+def more_of(state: RunState) -> str | None:
+    """How far it is to the recalls that the limits want; None once they are there, once one is lost, or at the end."""
+    if state.meta is None or state.ended is not None:
+        return None
+    complete = [recall for recall in state.recalls if recall.complete]
+    lost = sum(recall.miss for recall in complete)
+    return power.to_go(lost, len(complete), state.meta.limits.min_recalls, state.elapsed_ms)
 
 
 def _activity(state: RunState) -> tuple[str, ...]:

@@ -28,9 +28,14 @@ def bound95(failures: int, n: int) -> float | None:
         return -math.expm1(math.log(_ALPHA) / n)
     if failures == n:
         return 1.0
-    low, high = failures / n, 1.0
+    return beta_quantile(1 - _ALPHA, failures + 1, n - failures)
+
+
+def beta_quantile(q: float, a: float, b: float) -> float:
+    """The `q` quantile of Beta(a, b) for positive a and b, by bisection to the last bit."""
+    low, high = 0.0, 1.0
     while (middle := (low + high) / 2) not in (low, high):
-        if _beta_cdf(middle, failures + 1, n - failures) < 1 - _ALPHA:
+        if _beta_cdf(middle, a, b) < q:
             low = middle
         else:
             high = middle

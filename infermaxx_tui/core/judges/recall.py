@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
@@ -10,6 +11,7 @@ import msgspec
 from infermaxx_tui.core.evidence import Recall
 from infermaxx_tui.core.judges.check import Cause, Check, Evidence, by_reason, of_recall, plural, shown
 from infermaxx_tui.core.limits import Limits
+from infermaxx_tui.core.power import clustered95
 from infermaxx_tui.core.state import RunState
 from infermaxx_tui.core.stats import bound95
 
@@ -80,6 +82,7 @@ def judge(state: RunState, limits: Limits) -> Check:
     asked_sessions = {recall.session for recall in counted.complete}
     missing_sessions = {miss.recall.session for miss in misses}
     causes = {miss.cause for miss in confirmed}
+    interval = clustered95(by_session(counted.complete))
     cause: Cause | None = "under_load" if "under_load" in causes else "alone_too" if "alone_too" in causes else None
     failed = len(confirmed) > limits.max_lost
     return Check(
@@ -90,10 +93,22 @@ def judge(state: RunState, limits: Limits) -> Check:
         excluded=counted.excluded,
         bound95=bound95(len(misses), n) if n else None,
         bound95_sessions=bound95(len(missing_sessions), len(asked_sessions)) if n else None,
+        interval95=None if interval is None else (interval.low, interval.high),
+        design_effect=None if interval is None else interval.design_effect,
         cause=cause,
         evidence=shown(_witness(miss) for miss in sorted(misses, key=lambda miss: miss.standing)),
         advice=_advice(misses, n, failed, cause, limits) if failed else "; ".join(blind) or _listed(misses),
     )
+
+
+def by_session(complete: Iterable[Recall]) -> list[tuple[int, int]]:
+    """Misses and complete replies of each session."""
+    misses: Counter[int] = Counter()
+    replies: Counter[int] = Counter()
+    for recall in complete:
+        replies[recall.session] += 1
+        misses[recall.session] += recall.miss
+    return [(misses[session], n) for session, n in sorted(replies.items())]
 
 
 def _blind(counted: Counted, misses: tuple[Miss, ...], limits: Limits) -> list[str]:

@@ -11,10 +11,9 @@ from infermaxx_tui.core.panels.row import Piece, Row, row
 from infermaxx_tui.core.panels.table import figure
 from infermaxx_tui.core.panels.texts import ms_text, word_piece
 from infermaxx_tui.core.panels.withheld import WITHHELD, shown
-from infermaxx_tui.core.rows import duration_text, tokens_text
+from infermaxx_tui.core.rows import duration_text, more_of, tokens_text, worth_of
 from infermaxx_tui.core.scenario import ScenarioError, parse_scenario
 from infermaxx_tui.core.state import RunState
-from infermaxx_tui.core.stats import bound95
 from infermaxx_tui.core.timeline import TimelineView
 from infermaxx_tui.core.verdict import Verdict
 
@@ -104,11 +103,12 @@ def _recalls(state: RunState, glyphs: Glyphs) -> list[Piece]:
     complete = sum(recall.complete for recall in state.recalls)
     recalled = sum(recall.cls in RECALLED for recall in state.recalls)
     lost = sum(recall.miss for recall in state.recalls)
-    bound = bound95(lost, complete)
-    worth = "no bound yet" if bound is None else f"miss rate < {bound:.1%}"
+    said = worth_of(state)
+    if (more := more_of(state)) is not None:
+        said += f", {more}"
     pieces: list[Piece] = [
         (f"recalled {recalled} of {complete} counted, {state.planned.recalls} planned", None),
-        (f" {glyphs.dot} {worth} (95 %)", None),
+        (f" {glyphs.dot} {said} (95 %)", None),
     ]
     for count, what in (
         (lost, "missed"),

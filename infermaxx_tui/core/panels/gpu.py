@@ -94,7 +94,7 @@ def _heading(state: RunState, cards: Sequence[CardSummary], width: int, glyphs: 
     names = list(dict.fromkeys(card.card.name or "GPU" for card in cards))
     simulated = any(probe.simulated for probe in state.gpus.probes)
     text = f"{len(cards)}x {names[0]}, the worst of them" if len(cards) > 1 else names[0]
-    if simulated:
+    if simulated and "simulated" not in text.lower():
         text += " (simulated)"
     yield row([(settle(text, glyphs), "title")], width, glyphs)
     if state.gpus.of_server:
@@ -161,7 +161,9 @@ def _energy(state: RunState, width: int, glyphs: Glyphs) -> Iterator[Row]:
     if energy.per_output_token is not None:
         text += f"  {energy.per_output_token:.2f} J/token out"
     if energy.per_token is not None:
-        text += f"  {energy.per_token:.3f} J/token in all"
+        text += f"  {energy.per_token:.3f} with the prompt's"
+        if energy.cached_share is not None:
+            text += f", {energy.cached_share:.0%} of it cached"
     yield row([(pad("energy", _LABEL, glyphs) + " ", "dim"), (settle(text, glyphs), None)], width, glyphs)
 
 

@@ -142,8 +142,9 @@ class ServerSide:
     def _grow_finished(self, event: MetricsRead, since: MetricsRead | None) -> None:
         """Adds the requests that finished since the last reading; after a restart, since then."""
         known = {} if since is None else dict(since.finished)
+        first = self._last is None or (since is not None and not since.finished)
         for reason, count in event.finished:
-            grown = 0.0 if self._last is None else max(count - known.get(reason, 0.0), 0.0)
+            grown = 0.0 if first else max(count - known.get(reason, 0.0), 0.0)
             self._finished[reason] = self._finished.get(reason, 0.0) + grown
             self._finished_here += grown
 

@@ -58,6 +58,15 @@ def test_a_server_that_does_not_count_requests_gives_no_false_alarm() -> None:
     assert side.seen().foreign is None
 
 
+def test_counts_that_a_page_had_not_named_before_are_no_growth() -> None:
+    side = ServerSide()
+    read(0, side, running=0.0)
+    read(1, side, running=0.0, finished=5000.0)
+    assert (side.seen().foreign, side.seen().finished) == (None, {"stop": 0})
+    read(2, side, running=0.0, finished=5002.0)
+    assert side.seen().foreign_requests == 2
+
+
 def test_more_running_than_ours_counts_when_it_lasts() -> None:
     side = ServerSide()
     side.sent(0, 1)

@@ -42,6 +42,10 @@ FAULTS: dict[str, tuple[Callable[[list[e.AnyEvent]], list[e.AnyEvent]], str]] = 
     "no regime": (lambda x: changed(x, e.RegimeNoted, lambda _: None), "what the run ran on"),
     "internal error": (lambda x: [*x[:-1], e.RunEnded(reason="internal", events=9)], "fault of this program"),
     "somebody else": (lambda x: [*x[:-1], counts(100, 140), x[-1]], "somebody else used it"),
+    "others' requests": (
+        lambda x: [*x[:-1], *(e.MetricsRead(finished=(("stop", 1e6 * n),)) for n in (1, 2)), x[-1]],
+        "others used the server, for it finished",
+    ),
     "counted twice": (lambda x: [*x[:-1], counts(140, 100), x[-1]], "counts wrongly"),
     "no label": (lambda x: changed(x, e.TagAsked, lambda ask: None if ask.req == 30 else ask), "without a label"),
 }

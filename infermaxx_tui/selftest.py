@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from typing import Final
 
 import msgspec
 
@@ -23,6 +24,7 @@ from infermaxx_tui.sim.api import App
 from infermaxx_tui.sim.config import SimConfig
 from infermaxx_tui.sim.engine import Engine
 from infermaxx_tui.sim.faults import FAULTS
+from infermaxx_tui.sim.faults import Verdict as Verdict3
 from infermaxx_tui.sim.transport import SimTransport
 from infermaxx_tui.virtual import VirtualClock, run_virtual
 from infermaxx_tui.virtual_gpus import VirtualSensors
@@ -32,6 +34,28 @@ from infermaxx_tui.wish import Loaded, Wish, load
 _URL = "http://127.0.0.1:1"
 _NONCE = "5e1f7e57"
 _SUMS = (("FAIL", "sick servers failed"), ("INCONCLUSIVE", "blind runs refused"), ("PASS", "healthy runs passed"))
+
+
+class History(msgspec.Struct, frozen=True):
+    """A run that no fault alone stands for: keys of the demo's scenario, a server, and what it must earn."""
+
+    overrides: tuple[str, ...]
+    wanted: Verdict3
+    check: str | None = None
+    faults: tuple[str, ...] = ("clean",)
+
+
+HISTORIES: Final[dict[str, History]] = {
+    "quality": History(("quality.tasks=24",), "PASS"),
+    "quality-many": History(("quality.tasks=48", 'quality.when=["before", "after"]'), "PASS"),
+    "quality-chat": History(("quality.tasks=24", 'sessions.prompt="chat"'), "PASS"),
+    "quality-capped": History(("quality.tasks=24", "quality.max_tokens=4"), "INCONCLUSIVE"),
+    "quality-few": History(("quality.tasks=6",), "INCONCLUSIVE"),
+    "quality-blind": History(("quality.tasks=24", 'quality.when=["during", "after"]'), "INCONCLUSIVE"),
+    "quality-serial": History(("quality.tasks=24", "sessions.at_once=1"), "PASS", faults=("dull",)),
+    "quality-demand": History(("quality.tasks=24", "limits.min_quality=0.9"), "FAIL", "quality", ("dull",)),
+}
+"""Good, bad and blind runs of judges that look at more than one request of a kind."""
 
 
 class SelftestRow(msgspec.Struct, frozen=True):
@@ -96,8 +120,8 @@ def judge_lines(lines: tuple[bytes, ...]) -> Verdict:
 
 
 def run_selftest(faults: tuple[str, ...], narrate: Callable[[str], None]) -> tuple[SelftestRow, ...]:
-    """A row for each of the faults, or for all of them, in order; one process a core plays them."""
-    names = faults or tuple(FAULTS)
+    """A row for each of the faults, or for all of them and the histories; one process a core plays them."""
+    names = faults or (*FAULTS, *HISTORIES)
     rows = []
     with ProcessPoolExecutor(max_workers=min(len(names), os.cpu_count() or 1)) as pool:
         for row in pool.map(_row, names):
@@ -108,12 +132,17 @@ def run_selftest(faults: tuple[str, ...], narrate: Callable[[str], None]) -> tup
 
 
 def _row(name: str) -> SelftestRow:
-    fault, lines = FAULTS[name], play_in_memory((name,), FAULTS[name].overrides)
+    if name in HISTORIES:
+        history = HISTORIES[name]
+        wanted, check, lines = history.wanted, history.check, play_in_memory(history.faults, history.overrides)
+    else:
+        fault = FAULTS[name]
+        wanted, check, lines = fault.verdict, fault.check, play_in_memory((name,), fault.overrides)
     verdict = judge_lines(lines)
     failed = tuple(check.name for check in verdict.checks if check.outcome == "fail")
     blind = tuple(check.name for check in verdict.checks if check.outcome == "not_evaluable" and check.required)
-    caught = verdict.verdict == fault.verdict and failed == ((fault.check,) if fault.check is not None else ())
-    return SelftestRow(name, fault.verdict, fault.check, verdict.verdict, failed, blind, caught, len(lines))
+    caught = verdict.verdict == wanted and failed == ((check,) if check is not None else ())
+    return SelftestRow(name, wanted, check, verdict.verdict, failed, blind, caught, len(lines))
 
 
 def selftest_json(rows: tuple[SelftestRow, ...]) -> str:

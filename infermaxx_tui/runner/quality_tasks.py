@@ -70,7 +70,10 @@ class QualityTasks:
 
     def answered(self, task: Task, exchange: Exchange, wave: int, depth_tokens: int, kept: Kept) -> None:
         """A reply under load: one that is wrong is kept to be asked again, if there is room."""
-        answer = final_answer(exchange.text) if exchange.ended.outcome == "ok" else None
-        right = answer is not None and is_right(answer, task.form, task.expected, task.tolerance, task.units)
-        if not right and len(self.wrong) < WRONG_KEPT:
+        ended = exchange.ended
+        whole = ended.outcome == "ok" and ended.finish_reason not in (None, "length")
+        answer = final_answer(exchange.text) if whole else None
+        if answer is None or is_right(answer, task.form, task.expected, task.tolerance, task.units):
+            return
+        if len(self.wrong) < WRONG_KEPT:
             self.wrong.append(Wrong(task, wave, depth_tokens, kept))

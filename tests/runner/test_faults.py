@@ -31,6 +31,7 @@ FAIL recall         forget-oldest forget-random typo cache-rot wrong-question
 FAIL degeneration   babble bang needle-loop special-tokens reason-loop
 FAIL delivery       null-stop reason-only error-done eof reset nan html-200 huge-event
 FAIL availability   hang dies restarts
+FAIL quality        dull
 FAIL drift          slow-drift vram-creep
 INCONCLUSIVE        suffix-cut capped empty-length no-finish refuse echo too-long busy-503 shed-429
 INCONCLUSIVE        preemption-storm throttle

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from infermaxx_tui.core.events import CancelSettled, MetricsRead, Outcome, RequestEnded
@@ -17,7 +18,8 @@ def ended(outcome: Outcome = "ok") -> RequestEnded:
 def read(at_s: float, side: ServerSide, **fields: float) -> None:
     finished = fields.pop("finished", None)
     by_reason = () if finished is None else (("stop", finished),)
-    side.read(MetricsRead(**fields, finished=by_reason), round(at_s * S))
+    reading = msgspec.structs.replace(MetricsRead(finished=by_reason), **fields)
+    side.read(reading, round(at_s * S))
 
 
 def played(requests: int) -> ServerSide:

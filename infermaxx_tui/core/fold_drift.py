@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from types import MethodType
 from typing import Any, Final
 
+import msgspec
+
 from infermaxx_tui.core import events as e
 from infermaxx_tui.core.drift import DriftSeen
 from infermaxx_tui.core.drift_kept import Quantity
@@ -27,8 +29,7 @@ _HELD_BACK: Final = 0x008 | 0x020 | 0x040 | 0x080
 _TIMED: Final = frozenset({"turn", "recall", "tail", "absent", "load"})
 
 
-@dataclass(slots=True)
-class Going:
+class Going(msgspec.Struct, array_like=True):
     """A request that is open."""
 
     sent_us: int
@@ -39,8 +40,7 @@ class Going:
     """Integral of decoding streams over time, at its first token."""
 
 
-@dataclass(slots=True)
-class Waiting:
+class Waiting(msgspec.Struct, array_like=True):
     """A sample of which it is not known yet whether the server preempted anybody meanwhile."""
 
     name: str

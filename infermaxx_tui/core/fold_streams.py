@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import msgspec
+
 from infermaxx_tui.core.events import RequestStarted, TagAsked
 
 
-@dataclass(slots=True)
-class Open:
+class Open(msgspec.Struct):
     """A request that has not ended."""
 
     session: int

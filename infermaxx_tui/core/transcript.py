@@ -48,6 +48,15 @@ class TokenIds(msgspec.Struct, frozen=True):
     reply: tuple[int, ...]
 
 
+class BlockIds(msgspec.Struct, frozen=True):
+    """A prompt of a content-free trace as ids, each of which stands for all text up to the end of its block."""
+
+    kept_blocks: int
+    """How many ids of the previous prompt this one begins with; 0 in the first request of a window."""
+    added: tuple[int, ...]
+    """The ids after those."""
+
+
 class Request(msgspec.Struct, frozen=True):
     """One API request: what was added to the prompt since the last one, and the reply."""
 
@@ -61,8 +70,10 @@ class Request(msgspec.Struct, frozen=True):
     """Seconds the tools took before this request."""
     ids: TokenIds | None = None
     """The recorded ids, None where the file has none."""
-    block_ids: tuple[int, ...] = ()
-    """Content-free traces only: one id a block of the prompt, each standing for all text up to the block's end."""
+    blocks: BlockIds | None = None
+    """What the prompt shares with others, where the file has ids of blocks and no text."""
+    at_s: float | None = None
+    """When it was asked, in seconds after the start of a content-free trace; None where the file does not say."""
 
 
 class Window(msgspec.Struct, frozen=True):
@@ -90,7 +101,7 @@ class Session(msgspec.Struct, frozen=True):
     """The file holds lengths, block ids and delays, and no text: deltas and replies are empty, `usage` says how long
     they were. A replay of it is blind to degeneration, since nobody knows what a good reply would have been."""
     block_tokens: int | None = None
-    """Tokens that one of the requests' block ids stands for, None without block ids."""
+    """Tokens in a block that has an id, None without ids or where the size cannot be told."""
     spawned_after: int | None = None
     """How many of the parent's replies there were when one of them started this session, that one included. None where
     the file does not link the two by an id or by nesting: it is never guessed from times."""

@@ -17,7 +17,7 @@ from infermaxx_tui.importers.chat_log import Conversation, Line
 from infermaxx_tui.importers.packed import stem
 from infermaxx_tui.importers.pieces import Pieces, objects
 
-__all__ = ["MULTI_TURN", "list_sessions", "object_sessions"]
+__all__ = ["MULTI_TURN", "list_sessions", "message_list", "object_sessions"]
 
 MULTI_TURN = "vllm-multi-turn"
 
@@ -30,6 +30,16 @@ def list_sessions(path: Path) -> Iterator[Session]:
 def object_sessions(path: Path) -> Iterator[Session]:
     """The conversations of objects that stand one after another."""
     return _sessions(path, openai_chat.FORMAT)
+
+
+def message_list(path: Path) -> Iterator[Session]:
+    """The one conversation whose messages are the items of a list."""
+    reader = Pieces(path)
+    messages = [piece.value for piece in reader if piece.item]
+    line = Line({"messages": messages}, {"messages": messages}, str(path), 1)
+    session = Conversation(line, stem(path), path.name).finish()
+    if session is not None:
+        yield with_loss(session, reader.take_loss())
 
 
 def _sessions(path: Path, form: str) -> Iterator[Session]:

@@ -184,7 +184,7 @@ def _from_chunks(chunks: list[object], loss: Counter[str]) -> Message | None:
         reasoning.append(as_text(first(delta, "reasoning", "reasoning_content")))
         for entry in map(as_object, as_list(delta.get("tool_calls"))):
             function = as_object(entry.get("function"))
-            texts = calls.setdefault(entry.get("index"), ([], [], []))
+            texts = calls.setdefault(as_count(entry.get("index")), ([], [], []))
             for held, new in zip(
                 texts, (entry.get("id"), function.get("name"), function.get("arguments")), strict=True
             ):

@@ -84,7 +84,7 @@ class Node(NamedTuple):
 
 def is_record(record: JsonObject) -> bool:
     """Whether a line looks like Claude Code's."""
-    known = record.get("type") in {"user", "assistant"} and isinstance(record.get("message"), dict)
+    known = as_text(record.get("type")) in {"user", "assistant"} and isinstance(record.get("message"), dict)
     named = isinstance(first(record, "sessionId", "uuid", "leafUuid", "messageId"), str)
     return isinstance(record.get("type"), str) and (named or (known and "parentUuid" in record))
 
@@ -95,7 +95,7 @@ def read_nodes(reader: JsonLines) -> list[Node]:
     seen: set[str] = set()
     for number, record in reader:
         kind = _kind(record)
-        if kind in {None, "link"} and record.get("type") not in _BOOKKEEPING:
+        if kind in {None, "link"} and as_text(record.get("type")) not in _BOOKKEEPING:
             reader.loss["unknown_record"] += 1
         if kind is None:
             continue

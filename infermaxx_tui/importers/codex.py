@@ -43,7 +43,7 @@ _RECORDS = frozenset({"session_meta", "turn_context", "response_item", "event_ms
 
 def is_record(record: JsonObject) -> bool:
     """Whether a line looks like a rollout's."""
-    if record.get("type") in _RECORDS:
+    if as_text(record.get("type")) in _RECORDS:
         return isinstance(record.get("payload"), dict)
     bare = isinstance(record.get("id"), str) and "instructions" in record and isinstance(record.get("timestamp"), str)
     return bare and "messages" not in record
@@ -106,7 +106,7 @@ class _Rollout:
     @staticmethod
     def _bare_kind(record: JsonObject) -> str:
         """What a line of the oldest rollouts is, which hold items without an envelope."""
-        if record.get("type") in _ITEMS:
+        if as_text(record.get("type")) in _ITEMS:
             return "response_item"
         if "instructions" in record and "type" not in record:
             return "session_meta"

@@ -10,18 +10,23 @@ from infermaxx_tui.importers import (
     atif,
     chat_documents,
     claude_code,
+    cline,
     codex,
+    gemini,
     mini_swe,
+    mooncake,
     openai_chat,
     opencode,
     openhands,
+    qwen_code,
     sharegpt,
     swe_agent,
+    weka,
 )
 from infermaxx_tui.importers.jsonl import JsonLines
 from infermaxx_tui.importers.opencode_store import MAGIC
 from infermaxx_tui.importers.pieces import Piece, Pieces
-from infermaxx_tui.importers.values import JsonObject, as_list, as_object, first
+from infermaxx_tui.importers.values import JsonObject, as_list, as_object, as_text, first
 
 Importer = Callable[[Path], Iterator[Session]]
 
@@ -87,6 +92,12 @@ def _of_element(value: JsonObject) -> Importer | None:
         return sharegpt.sessions
     if openhands.is_event(value):
         return openhands.document
+    if cline.is_screen_message(value):
+        return cline.screen
+    if as_text(value.get("role")) in {"system", "developer"}:
+        return chat_documents.message_list
+    if as_text(value.get("role")) in {"user", "assistant"} and "content" in value:
+        return cline.history
     if as_list(value.get("messages")):
         return chat_documents.list_sessions
     return None
@@ -101,6 +112,8 @@ def _of_part(piece: Piece, value: JsonObject, keys: set[str], over_lines: bool) 
             return opencode.document
         case "messages" if opencode.is_message(value):
             return opencode.document
+        case "requests" if piece.item and weka.is_request(value):
+            return weka.sessions
         case "trajectory" if swe_agent.is_step(value):
             return swe_agent.sessions
         case "trajectory_format" if str(piece.value).startswith("mini-swe-agent"):
@@ -109,6 +122,10 @@ def _of_part(piece: Piece, value: JsonObject, keys: set[str], over_lines: bool) 
             return mini_swe.sessions
         case "conversations" | "conversation" | "messages" if sharegpt.is_turn(value):
             return sharegpt.sessions
+        case "messages" if "sessionId" in keys and gemini.is_message(value):
+            return gemini.document
+        case "messages" if "sessionId" in keys and cline.is_message(value):
+            return cline.document
         case "messages" if over_lines and isinstance(value.get("role"), str):
             return chat_documents.object_sessions
         case _:
@@ -120,6 +137,12 @@ def _of_record(record: JsonObject) -> Importer | None:
         return openai_chat.sessions
     if codex.is_record(record):
         return codex.sessions
+    if qwen_code.is_record(record):
+        return qwen_code.sessions
+    if gemini.is_line(record):
+        return gemini.log
+    if mooncake.is_row(record):
+        return mooncake.sessions
     if claude_code.is_record(record):
         return claude_code.sessions
     return None

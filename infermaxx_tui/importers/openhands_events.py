@@ -67,7 +67,7 @@ _BOOKKEEPING = frozenset(
 
 def is_event(value: JsonObject) -> bool:
     """Whether an object looks like an event, of either generation."""
-    if value.get("kind") in _SDK | _BOOKKEEPING:
+    if as_text(value.get("kind")) in _SDK | _BOOKKEEPING:
         return True
     old = isinstance(value.get("action"), str) or isinstance(value.get("observation"), str)
     return old and as_text(value.get("source")) in {"user", "agent", "environment"}
@@ -86,7 +86,7 @@ def _text(value: object, loss: Counter[str]) -> str:
 
 def _sdk(value: JsonObject, loss: Counter[str]) -> Event | None:
     name, time_s = as_text(value.get("id")), epoch_s(value.get("timestamp"))
-    match value.get("kind"):
+    match as_text(value.get("kind")):
         case "SystemPromptEvent":
             texts = (_text(value.get(key), loss) for key in ("system_prompt", "dynamic_context"))
             tools = tools_text([_tool(as_object(tool)) for tool in as_list(value.get("tools"))], None)

@@ -43,6 +43,17 @@ def as_ids(value: object) -> tuple[int, ...]:
     return whole if len(whole) == len(ids) else ()
 
 
+def seconds(value: object) -> float | None:
+    """A length of time as it is written, None if the value is no finite number of at least 0."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        found = float(value)
+    except OverflowError:
+        return None
+    return found if math.isfinite(found) and found >= 0 else None
+
+
 def first(value: Mapping[str, object], *keys: str) -> object:
     """The first of these keys that has a value, None if none has."""
     return next((value[key] for key in keys if value.get(key) is not None), None)

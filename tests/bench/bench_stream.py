@@ -14,6 +14,7 @@ import argparse
 import asyncio
 import contextlib
 import os
+import statistics
 import subprocess
 import sys
 import time
@@ -92,13 +93,20 @@ def main() -> None:
 
 
 def show(taken: dict[str, list[tuple[float, float]]], bare: list[str]) -> None:
-    """Prints the best round of each row that counts, and how many counted."""
+    """Prints the best round of each row that counts, how many counted, and the median of the rounds' own ratios.
+
+    Where a machine's speed changes between rounds, the best of one row and of another are of two machines.
+    """
     counting = {name: [costs for costs in all_costs if costs[1] <= MOST_PER_READ] for name, all_costs in taken.items()}
     floor = min((cost for name in bare for cost, _ in counting[name]), default=float("nan"))
-    print(f"{'':42}{'CPU µs/event':>14}{'events/read':>13}{'rounds':>8}{'x best bare':>13}")
+    rounds = range(len(taken[bare[0]]))
+    floors = [min((taken[n][k][0] for n in bare if taken[n][k] in counting[n]), default=float("nan")) for k in rounds]
+    print(f"{'':42}{'CPU µs/event':>14}{'events/read':>13}{'rounds':>8}{'x best bare':>13}{'same round':>12}")
     for name, costs in counting.items():
         cost, per_read = min(costs, default=(float("nan"), float("nan")))
-        print(f"{name:42}{cost:14.2f}{per_read:13.2f}{len(costs):8}{cost / floor:13.2f}")
+        ratios = [taken[name][k][0] / floors[k] for k in rounds if taken[name][k] in costs and floors[k] == floors[k]]
+        median = statistics.median(ratios) if ratios else float("nan")
+        print(f"{name:42}{cost:14.2f}{per_read:13.2f}{len(costs):8}{cost / floor:13.2f}{median:12.2f}")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import accumulate
 from typing import Final, NamedTuple
 
 MIN_REPEATS: Final = 6
@@ -35,6 +36,10 @@ MAX_SPECIALS_QUOTED: Final = 64
 REPLACEMENT_SHARE: Final = 0.01
 MIN_REPLACEMENTS: Final = 8
 """Fewer can come from one broken character of an else healthy reply."""
+ONE_WORD_OF: Final = 128
+ONE_WORD_SHARE: Final = 1 / 2
+"""Share of a stretch of running text that one word may have (gpu-and-verdicts §2.7). Words can be held to half where
+token ids cannot: digits, blanks and bars of a table are no words."""
 WORDS: Final = 160
 MAX_DISTINCT_WORDS: Final = 8
 WORDS_SHARE: Final = 0.9
@@ -82,9 +87,9 @@ def find_text(text: str) -> str | None:
     """The rule that the text of one channel breaks, with its figures, None for a healthy text.
 
     Special tokens as text, runs of one character, replacement characters, cycles, and long stretches of a few words
-    only. Time is linear in the length of the text.
+    only, or of one word for the most part. Time is linear in the length of the text.
     """
-    return _specials(text) or _runs(text) or _text_cycle(text) or _few_words(text)
+    return _specials(text) or _runs(text) or _text_cycle(text) or _poor(text)
 
 
 def find_reply(texts: Iterable[str | None], anomalies: Collection[str], ids: Sequence[int] = ()) -> str | None:
@@ -187,11 +192,38 @@ def _text_cycle(text: str) -> str | None:
     return None
 
 
-def _few_words(text: str) -> str | None:
-    """A stretch of WORDS words, hardly anything between them, of MAX_DISTINCT_WORDS different ones at most."""
-    if len(text) < 2 * WORDS - 1:  # a character each, and one between two of them
+def _poor(text: str) -> str | None:
+    """Running text of hardly any words."""
+    if len(text) < 2 * ONE_WORD_OF - 1:  # a character each, and one between two of them
         return None
     words = _WORD.findall(text)
+    return _few_words(text, words) or _one_word(text, words)
+
+
+def _one_word(text: str, words: list[str]) -> str | None:
+    """One word that has more than ONE_WORD_SHARE of ONE_WORD_OF words, with single blanks between nearly all."""
+    need = int(ONE_WORD_OF * ONE_WORD_SHARE) + 1
+    if len(words) < ONE_WORD_OF:
+        return None
+    often = [word for word, count in Counter(words).most_common(len(words) // need) if count >= need]
+    if not often:
+        return None
+    spans = [found.span() for found in _WORD.finditer(text)]
+    letters = [0, *accumulate(map(len, words))]
+    for word in often:
+        where = [place for place, one in enumerate(words) if one == word]
+        for first, last in zip(where, where[need - 1 :], strict=False):
+            if last - first >= ONE_WORD_OF:
+                continue
+            start, end = spans[first][0], spans[last][1]
+            said = letters[last + 1] - letters[first] + text.count(" ", start, end)
+            if said >= WORDS_SHARE * (end - start):
+                return f"one word: {word!r} is {need} of {last - first + 1} words from character {start}"
+    return None
+
+
+def _few_words(text: str, words: list[str]) -> str | None:
+    """A stretch of WORDS words, hardly anything between them, of MAX_DISTINCT_WORDS different ones at most."""
     step = WORDS // 4
     quarters = [set(words[at : at + step]) for at in range(0, len(words) - step + 1, step)]
     few = [len(quarter) <= MAX_DISTINCT_WORDS for quarter in quarters]

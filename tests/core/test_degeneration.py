@@ -91,6 +91,31 @@ HONEST: dict[str, str] = {
     "one broken character": "The file is na\ufffdve \ufffd\ufffd.",
     "chinese": "我先检查了加载器，因为堆栈跟踪在那里结束。它两次打开每个文件：一次计算行数，一次解析它们。" * 2,
     "xml": "".join(f"  <item id='{i}'><name>part {i}</name><count>0</count></item>\n" for i in range(60)),
+    "poem": "".join(
+        f"The {name} goes by, the {name} goes by,\n  and I, and I,\n  under the {sky} sky, sigh.\n\n"
+        for name, sky in zip(
+            ("wind", "rain", "cloud", "crow", "train"), ("low", "old", "wide", "grey", "red"), strict=True
+        )
+    ),
+    "refrain": "".join(
+        f"{n} green bottles hanging on the wall,\n{n} green bottles hanging on the wall,\n"
+        f"And if one green bottle should accidentally fall,\nThere'll be {n - 1} green bottles hanging on the wall.\n\n"
+        for n in range(10, 0, -1)
+    ),
+    "server log": "".join(
+        f"2024-03-0{i % 9 + 1}T12:0{i % 6}:{i % 60:02d}Z INFO worker={i % 4} handled in {i * 7 % 90} ms status=200\n"
+        for i in range(120)
+    ),
+    "stack trace": "".join(
+        f'  File "app/views_{i}.py", line {40 + i * 3}, in handle\n    return self.next(request)\n' for i in range(30)
+    ),
+    "results": "".join("PASS\n" if octet > 60 else "FAIL\n" for octet in hashlib.shake_128(b"results").digest(150)),
+    "html": "<table>" + "".join(f"<tr><td>{i}</td><td>a{i}</td><td>ok</td></tr>\n" for i in range(60)) + "</table>",
+    "yaml": "".join(f"- name: step-{i}\n  run: make target{i}\n  retry: {i % 3}\n" for i in range(50)),
+    "nulls": '{"row": [' + ", ".join("null" if i * i % 11 else f"{i}" for i in range(140)) + "]}",
+    "long prose": " ".join(f"{word} {_PROSE}" for word in ("First.", "Then.", "Later.", "Last.")).replace(
+        "loader", "reader", 2
+    )[: 4 * len(_PROSE) // 3],
     "sql": "INSERT INTO t VALUES\n" + ",\n".join(f"({i}, 'a', NULL, NULL, NULL)" for i in range(60)) + ";",
 }
 
@@ -117,6 +142,9 @@ BROKEN: dict[str, str] = {
     "empty calls": "<tool_call></tool_call>" * 3,
     "unreadable": "caf\ufffd " * 30,
     "few words": " ".join(("of", "the", "and", "it", "that")[i * i % 11 % 5] for i in range(260)),
+    "one word": " ".join("the" if i * i % 17 < 9 else f"x{chr(97 + i % 26)}{chr(97 + i * 7 % 26)}" for i in range(200)),
+    "one word late": _PROSE + " ".join("of" if i % 5 or i % 3 else f"thing{chr(97 + i * i % 26)}" for i in range(180)),
+    "replacements": "\ufffd\ufffd caf\ufffd na\ufffdve \ufffd\ufffd\ufffd " * 2 + _PROSE,
     "few words late": _PROSE + " ".join(("so", "the", "it")[(i * i + i // 7) % 3] for i in range(400)),
 }
 
@@ -131,6 +159,7 @@ def as_ids(text: str, digits: int) -> list[int]:
 
 TEXT_ALONE = {
     *("slash", "special", "turn ends", "empty calls", "unreadable", "few words", "few words late"),
+    *("one word", "one word late", "replacements"),
     *("paragraph", "bang", "left a loop", "special in a fence", "newlines", "blanks"),
 }
 """Broken texts that are few ids, or loop with a period beyond the reach of the rule for ids."""
@@ -220,6 +249,25 @@ def test_one_token_that_fills_a_window_trips_without_a_cycle() -> None:
     assert find(half) is None
 
 
+@given(st.integers(0, 127), st.integers(65, 100), st.integers(0, 400))
+def test_a_word_that_is_more_than_half_of_a_stretch_trips_and_half_does_not(shift: int, many: int, before: int) -> None:
+    def word(number: int) -> str:
+        return "".join(chr(97 + number // 26**power % 26) for power in range(4))
+
+    lead = [word(number) for number in range(before)]
+    for count, trips in ((many, True), (64, False)):
+        places = {(shift + 37 * n) % 128 for n in range(count)}
+        stretch = ["again" if place in places else word(5000 + place) for place in range(128)]
+        rule = find_text(" ".join([*lead, *stretch, *(word(9000 + number) for number in range(200))]))
+        assert (rule is not None) is trips, rule
+
+
+def test_lists_and_tables_of_one_word_are_no_running_text() -> None:
+    cells = ["ok" if i * i % 7 else f"bad{chr(97 + i % 26)}" for i in range(300)]
+    for between in ("\n", ", ", " | ", "</td><td>", "; "):
+        assert find_text(between.join(cells)) is None, between
+
+
 @given(st.text(min_size=1, max_size=60), st.integers(0, 400))
 def test_any_looped_text_at_the_end_trips(unit: str, before: int) -> None:
     repeats = max(degeneration.MIN_REPEATS, -(-degeneration.TAIL_CHARS[1] // len(unit))) + 1
@@ -257,5 +305,5 @@ def test_hostile_texts_of_a_megabyte_are_read_to_the_end(text: str) -> None:
     """Under the suite's own timeout: a rule that is not linear would not come back."""
     size = 1_000_000 // len(text)
     varied = "".join(f"{text}{chr(0x4E00 + i % 20_000)}" for i in range(size))
-    assert (find_text(varied) is None) == (text not in ("ab " * 70 + ".", "<tool_call> ", "<think>"))
+    assert (find_text(varied) is None) == (text not in ("ab " * 70 + ".", "<tool_call> ", "<think>", "A " * 8))
     find([ord(char) for char in varied[:200_000]])

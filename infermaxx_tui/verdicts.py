@@ -11,6 +11,7 @@ import msgspec
 from infermaxx_tui.core.events import Unknown
 from infermaxx_tui.core.fold import Fold
 from infermaxx_tui.core.limits import Limits
+from infermaxx_tui.core.predictions import Prediction
 from infermaxx_tui.core.report import verdict_lines
 from infermaxx_tui.core.scenario import ScenarioError, convert
 from infermaxx_tui.core.scenario_checks import limit_complaints
@@ -54,7 +55,16 @@ def fold_run(run: RunFolder) -> RunState:
 
 def judge_folder(run: RunFolder, limits: Limits | None = None) -> Verdict:
     """The verdict that the run's log earns now. Raises RunError."""
-    return judge_run(fold_run(run), limits)
+    return judge_run(fold_run(run), limits, claims_now(run))
+
+
+def claims_now(run: RunFolder) -> tuple[Prediction, ...] | None:
+    """What the run's scenario.toml claims now, whatever it claimed when the run began; None if it cannot be read."""
+    try:
+        raw = tomllib.loads(run.scenario.read_text(encoding="utf-8"))
+        return msgspec.convert(raw.get("predictions", ()), tuple[Prediction, ...])
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.ValidationError):
+        return None
 
 
 def write_verdict(run: RunFolder, verdict: Verdict) -> None:

@@ -23,6 +23,7 @@ from infermaxx_tui.core.events_read import (
     StartupRead,
 )
 from infermaxx_tui.core.limits import Limits
+from infermaxx_tui.core.predictions import Prediction
 from infermaxx_tui.core.regime import Regime
 
 __all__ = (
@@ -95,6 +96,10 @@ class RunStarted(Event, frozen=True, kw_only=True):
     planned_recalls: int
     segment: int = 0
     """0, or how often the run was resumed before."""
+    predictions: tuple[Prediction, ...] = ()
+    """What was claimed before the first request."""
+    predictions_sha256: str = ""
+    """core.predictions.sha256_of them."""
     quality_tasks: int = 0
     """Tasks with one right answer that each phase asks; 0: none."""
     quality_when: tuple[Literal["before", "during", "after"], ...] = ()

@@ -109,6 +109,8 @@ class Fold:
                 sessions=event.sessions,
                 at_once=event.at_once,
                 started_wall_ms=record.wall_ms,
+                predictions=event.predictions,
+                predictions_sha256=event.predictions_sha256,
             )
             self._replies.run = event.run
             self._quality.started(event)

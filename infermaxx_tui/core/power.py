@@ -117,7 +117,7 @@ def worth(misses: int, complete: int, missing_sessions: int, sessions: int) -> s
 
 
 def to_go(misses: int, complete: int, wanted: int, elapsed_ms: float) -> str | None:
-    """`239 more exclude 1.0%, about 40 min`: how far it is to the recalls that the limits want; None if there is none."""
+    """`239 more exclude 1.0%, about 40 min`: how far it is to the recalls that the limits want; None if none is."""
     missing = wanted - complete
     if missing <= 0 or misses:
         return None

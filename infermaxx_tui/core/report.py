@@ -6,6 +6,7 @@ import textwrap
 
 from infermaxx_tui.core.display import harmless, one_line
 from infermaxx_tui.core.judges.check import Check, Evidence
+from infermaxx_tui.core.predictions import scored_text
 from infermaxx_tui.core.verdict import Verdict
 
 MIN_WIDTH = 40
@@ -23,8 +24,18 @@ def verdict_lines(verdict: Verdict, width: int = 100) -> tuple[str, ...]:
     lines = ["  ".join([head, *names])[:width].rstrip()]
     for check in verdict.checks:
         lines += _check_lines(check, width)
+    lines += _predictions(verdict, width)
     lines += _wrapped(verdict.scope, width, "")
     return tuple(lines)
+
+
+def _predictions(verdict: Verdict, width: int) -> list[str]:
+    if not verdict.predictions:
+        return []
+    lines = [f"predictions, hashed before the first request: {(verdict.predictions_sha256 or 'none')[:12]}"]
+    for one in verdict.predictions:
+        lines += _wrapped(f"{one.result:<11} {scored_text(one)}", width, "  ")
+    return lines
 
 
 def _check_lines(check: Check, width: int) -> list[str]:

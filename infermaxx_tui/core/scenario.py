@@ -10,6 +10,7 @@ from typing import Literal, TypeVar
 import msgspec
 
 from infermaxx_tui.core.limits import Limits
+from infermaxx_tui.core.predictions import Prediction
 from infermaxx_tui.core.scenario_checks import complaints
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -170,6 +171,8 @@ class Scenario(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     gates: Gates = Gates()
     limits: Limits = Limits()
     sensors: Sensors = Sensors()
+    predictions: tuple[Prediction, ...] = ()
+    """What is claimed before the run, one `[[predictions]]` each."""
 
     @property
     def plant_fractions(self) -> tuple[float, ...]:
@@ -240,11 +243,13 @@ def to_toml(scenario: Scenario) -> str:
     tables, lines = [], []
     for key, value in msgspec.to_builtins(scenario).items():
         if isinstance(value, dict):
-            tables.append((key, value))
+            tables.append((f"[{key}]", value))
+        elif isinstance(value, list | tuple):
+            tables += [(f"[[{key}]]", one) for one in value]
         else:
             lines.append(f"{key} = {_toml_value(value)}")
     for name, table in tables:
-        lines += ["", f"[{name}]"]
+        lines += ["", name]
         lines += [f"{key} = {_toml_value(value)}" for key, value in table.items() if value is not None]
     return "\n".join(lines) + "\n"
 

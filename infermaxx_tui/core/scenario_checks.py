@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from infermaxx_tui.core.limits import DRIFT_MARGINS
+from infermaxx_tui.core.predictions import wrong_with
 from infermaxx_tui.core.words import FIRST, SECOND
 
 if TYPE_CHECKING:
@@ -47,6 +48,17 @@ def complaints(s: Scenario) -> Iterator[Complaint]:
         yield "quality.when", "names a phase twice"
     yield from _sensors(s)
     yield from limit_complaints(s.limits, "limits.")
+    yield from _predictions(s)
+
+
+def _predictions(s: Scenario) -> Iterator[Complaint]:
+    claims = [one.claim for one in s.predictions]
+    for place, one in enumerate(s.predictions):
+        wrong = wrong_with(one)
+        if wrong is None and claims.index(one.claim) < place:
+            wrong = "claim", "is said twice; what becomes of it could not be told apart"
+        if wrong is not None:
+            yield f"predictions[{place}].{wrong[0]}", wrong[1]
 
 
 def _server(s: Scenario) -> Iterator[Complaint]:

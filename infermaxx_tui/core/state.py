@@ -15,6 +15,7 @@ from infermaxx_tui.core.events import GateChecked, Host, Outcome, RequestKind, S
 from infermaxx_tui.core.evidence import Findings, Leak, Loss, Recall, Ref
 from infermaxx_tui.core.gpu_summary import GpuSummary
 from infermaxx_tui.core.limits import Limits
+from infermaxx_tui.core.predictions import Prediction
 from infermaxx_tui.core.quality.gate import Asked
 from infermaxx_tui.core.regime import Regime
 from infermaxx_tui.core.server_seen import ServerSeen
@@ -35,6 +36,8 @@ class Meta(msgspec.Struct, frozen=True, kw_only=True):
     sessions: int
     at_once: int
     started_wall_ms: int
+    predictions: tuple[Prediction, ...] = ()
+    predictions_sha256: str = ""
 
 
 Phase = Literal["prefill", "decoding", "between", "ended"]

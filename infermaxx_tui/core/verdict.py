@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 
 import msgspec
 
 from infermaxx_tui.core.judges import Word, judge_all, overall
 from infermaxx_tui.core.judges.check import Check
 from infermaxx_tui.core.limits import Limits
+from infermaxx_tui.core.predictions import Prediction, Scored
 from infermaxx_tui.core.quality.gate import gate, withheld
 from infermaxx_tui.core.reached import RegimeReached, reached
+from infermaxx_tui.core.register import score
 from infermaxx_tui.core.scope import scope
 from infermaxx_tui.core.server_seen import ServerSeen
 from infermaxx_tui.core.startup_log import StartupFacts
@@ -111,10 +114,17 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     startup_reason: str | None = None
     """Why there is none."""
     gates: tuple[GateSeen, ...] = ()
+    predictions: tuple[Scored, ...] = ()
+    """What was claimed before the run, and what became of it."""
+    predictions_sha256: str | None = None
+    """Hash of the claims in the log's first line; None without claims."""
 
 
-def judge_run(state: RunState, limits: Limits | None = None) -> Verdict:
-    """The verdict on what a log says, by the run's own limits, or post hoc by others."""
+def judge_run(state: RunState, limits: Limits | None = None, later: Sequence[Prediction] | None = None) -> Verdict:
+    """The verdict on what a log says, by the run's own limits, or post hoc by others.
+
+    `later`: the claims that the run's scenario file makes now, None if it cannot be read.
+    """
     meta = state.meta
     demanded = limits if limits is not None else meta.limits if meta is not None else Limits()
     checks = judge_all(state, demanded)
@@ -136,6 +146,8 @@ def judge_run(state: RunState, limits: Limits | None = None) -> Verdict:
         startup=state.startup.facts if state.startup is not None else None,
         startup_reason=state.startup.reason if state.startup is not None else "the log does not say",
         gates=tuple(GateSeen(g.name, g.when, g.outcome, g.required, g.said, g.advice) for g in state.gates),
+        predictions=score(state, checks, demanded, later),
+        predictions_sha256=(meta.predictions_sha256 or None) if meta is not None else None,
     )
 
 

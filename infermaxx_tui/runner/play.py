@@ -18,6 +18,7 @@ from anyio.abc import TaskGroup
 import infermaxx_tui
 from infermaxx_tui.core import events as ev
 from infermaxx_tui.core.plan import ConversationPlan
+from infermaxx_tui.core.predictions import sha256_of
 from infermaxx_tui.core.segments import TokenizerError
 from infermaxx_tui.core.state import RunState
 from infermaxx_tui.core.wire_odd import one_line
@@ -149,6 +150,8 @@ def _open_log(run: RunContext, run_id: str) -> None:
             sessions=len(planned.conversations),
             at_once=planned.at_once,
             planned_recalls=planned.planned_recalls,
+            predictions=scenario.predictions,
+            predictions_sha256=sha256_of(scenario.predictions),
             quality_tasks=scenario.quality.tasks,
             quality_when=run.quality.when,
         )

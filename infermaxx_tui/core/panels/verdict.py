@@ -12,11 +12,19 @@ from infermaxx_tui.core.judges.check import AnswerOutcome, Check, Evidence, by_r
 from infermaxx_tui.core.panels.row import Piece, Role, Row, row, title, wrapped
 from infermaxx_tui.core.panels.summary import figures_text
 from infermaxx_tui.core.panels.texts import number_text, word_piece
+from infermaxx_tui.core.predictions import Result, scored_text
 from infermaxx_tui.core.state import RunState
 from infermaxx_tui.core.verdict import Verdict
 
 _NAME: Final = 28
 _WORDS: Final[dict[AnswerOutcome, str]] = {"pass": "pass", "fail": "FAIL", "not_evaluable": "cannot say"}
+_RESULTS: Final[dict[Result, Role]] = {
+    "HIT": "ok",
+    "MISS": "warn",
+    "REFUTED": "bad",
+    "UNTESTED": "dim",
+    "NO MOVEMENT": "warn",
+}
 _ROLES: Final[dict[AnswerOutcome, Role]] = {"pass": "ok", "fail": "bad", "not_evaluable": "warn"}
 
 
@@ -31,6 +39,7 @@ def rows_verdict(
     rows: list[Row] = [_head(verdict, state, width, glyphs)]
     for check in verdict.checks:
         rows += _check(check, width, glyphs)
+    rows += _predictions(verdict, width, glyphs)
     rows += [Row(""), title("scope", width, glyphs), *wrapped(verdict.scope, width, glyphs, "  ")]
     rows += [Row(""), title("regime", width, glyphs), *_regime(verdict, width, glyphs)]
     limits = msgspec.structs.asdict(verdict.limits)
@@ -38,6 +47,18 @@ def rows_verdict(
     instrument = msgspec.structs.asdict(verdict.instrument)
     rows += [Row(""), title("instrument", width, glyphs, "how well the client could see")]
     return (*rows, *_values(instrument, {}, width, glyphs))
+
+
+def _predictions(verdict: Verdict, width: int, glyphs: Glyphs) -> list[Row]:
+    if not verdict.predictions:
+        return []
+    note = f"hashed before the first request: {(verdict.predictions_sha256 or 'none')[:12]}"
+    rows = [Row(""), title("predictions", width, glyphs, note)]
+    for one in verdict.predictions:
+        given_up = one.retracted is not None or one.origin == "post_hoc"
+        text = f"{one.result:<11} {scored_text(one)}"
+        rows += wrapped(text, width, glyphs, "  ", "dim" if given_up else _RESULTS[one.result])
+    return rows
 
 
 def _head(verdict: Verdict, state: RunState | None, width: int, glyphs: Glyphs) -> Row:

@@ -27,6 +27,7 @@ __all__ = [
     "judge_folder",
     "load_or_judge",
     "read_limits",
+    "restated",
     "verdict_bytes",
     "verdict_lines",
     "write_verdict",
@@ -65,6 +66,16 @@ def claims_now(run: RunFolder) -> tuple[Prediction, ...] | None:
         return msgspec.convert(raw.get("predictions", ()), tuple[Prediction, ...])
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.ValidationError):
         return None
+
+
+def restated(verdict: Verdict, state: RunState, run: RunFolder) -> Verdict:
+    """The same verdict with what the run's scenario.toml claims by now beside what was claimed when it began."""
+    claims = claims_now(run)
+    known = state.meta.predictions if state.meta is not None else ()
+    if claims is None or claims == known:
+        return verdict
+    now = judge_run(state, verdict.limits if verdict.post_hoc else None, claims)
+    return msgspec.structs.replace(verdict, predictions=now.predictions)
 
 
 def write_verdict(run: RunFolder, verdict: Verdict) -> None:

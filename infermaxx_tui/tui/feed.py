@@ -24,7 +24,7 @@ from infermaxx_tui.rundir import RunError, RunFolder
 from infermaxx_tui.tui import asks
 from infermaxx_tui.tui.asks import Ask, Broken, Loading, Snapshot, Told
 from infermaxx_tui.tui.clock import SECOND, Clock
-from infermaxx_tui.verdicts import write_verdict
+from infermaxx_tui.verdicts import restated, write_verdict
 
 _IDLE_S: Final = 2.0
 """How often a log that nobody writes is looked at."""
@@ -258,7 +258,7 @@ class _Verdicts:
     def _read_or_judge(self, moment: Moment) -> Verdict:
         """What the run wrote; for a runner that died what its log earns, kept from now on, without folding it anew."""
         try:
-            return read_verdict(self._run.verdict.read_bytes())
+            return restated(read_verdict(self._run.verdict.read_bytes()), moment.state, self._run)
         except (OSError, msgspec.DecodeError):
             verdict = judge_run(moment.state)
             if self.folded:

@@ -10,7 +10,7 @@ from typing import Final, Literal
 import msgspec
 import orjson
 
-from infermaxx_tui.core.event import Event, Host
+from infermaxx_tui.core.event import Event, Hit, Host
 from infermaxx_tui.core.events_quality import QualityAsked
 from infermaxx_tui.core.events_read import (
     CancelSettled,
@@ -33,6 +33,7 @@ __all__ = (
     "GateChecked",
     "GpuProbed",
     "GpuRead",
+    "Hit",
     "Host",
     "InstrumentRead",
     "MetricsRead",
@@ -65,16 +66,6 @@ reset before a finish. `shed`: 429 or 503. `too_long`: our own 400. `rejected`: 
 `refused_connection`: nobody listens. `stalled`: no token for the stall limit. `cancelled`: by us."""
 
 TagKind = Literal["own", "tail", "absent", "decoy"]
-
-
-class Hit(msgspec.Struct, frozen=True):
-    """A known tag that is not the session's own, found in a reply."""
-
-    tag: str
-    kind: Literal["foreign", "stale", "decoy"]
-    owner: int | None
-    """The session that the tag belongs to; None for a stale tag or a decoy."""
-    channel: Literal["content", "reasoning", "tool"]
 
 
 class RunStarted(Event, frozen=True, kw_only=True):
@@ -239,6 +230,8 @@ class RequestEnded(Event, frozen=True, kw_only=True):
     anomalies: tuple[str, ...] = ()
     """Harmless oddities of the wire, by name, each once."""
     server_id: str | None = None
+    distinct_trigrams: float | None = None
+    """Share of the reply's trigrams of tokens that are different ones; None for a short reply or without ids."""
     prefix_shared: float | None = None
     """Share of the prompt that is the previous prompt plus reply; 1.0 when it is equal; None on a first turn."""
 

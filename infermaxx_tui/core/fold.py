@@ -39,6 +39,7 @@ class Fold:
         self.server = parts.server
         self._gpus = parts.gpus
         self._quality = parts.quality
+        self._paces = parts.paces
         self._drift = parts.drift
         self._run = parts.run
         self._plain: dict[type[e.Event], Callable[..., None]] = {
@@ -132,6 +133,7 @@ class Fold:
 
     def _metrics_read(self, record: Record, event: e.MetricsRead) -> None:
         self._gauges.metrics(event)
+        self._paces.read(event)
         self.server.read(event, record.mono_us)
 
     def _startup_read(self, event: StartupRead) -> None:
@@ -185,7 +187,9 @@ class Fold:
             self._deliveries.ended(at, record.mono_us, event, self._replies.max_model_len)
         if event.outcome != "ok":
             self._availability.ended(at, event)
-        if event.kind == "quality":
+        if event.kind == "turn":
+            self._paces.ended(event, self._sessions.of(event.session).wave)
+        elif event.kind == "quality":
             self._quality.ended(at, event, opened, self._streams, self._replies.max_model_len)
         recall = self._replies.ended(at, event, opened, self._streams)
         if recall is not None:
@@ -286,6 +290,7 @@ class Fold:
             startup=self._run.startup,
             gates=tuple(self._run.gates.values()),
             quality=quality,
+            inflation=self._paces.inflation(),
             speed_withheld=withheld,
             drift=self._drift.seen(),
         )

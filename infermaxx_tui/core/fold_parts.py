@@ -14,6 +14,7 @@ from infermaxx_tui.core.fold_delivery import Deliveries, Tally
 from infermaxx_tui.core.fold_drift import Drift
 from infermaxx_tui.core.fold_gauges import Gauges
 from infermaxx_tui.core.fold_gpu import Gpus
+from infermaxx_tui.core.fold_inflation import Paces
 from infermaxx_tui.core.fold_lines import Lines
 from infermaxx_tui.core.fold_quality import Quality
 from infermaxx_tui.core.fold_replies import Replies
@@ -70,4 +71,5 @@ class FoldParts(msgspec.Struct):
     gpus: Gpus = msgspec.field(default_factory=Gpus)
     quality: Quality = msgspec.field(default_factory=Quality)
     drift: Drift = msgspec.field(default_factory=Drift)
+    paces: Paces = msgspec.field(default_factory=Paces)
     run: RunFacts = msgspec.field(default_factory=RunFacts)

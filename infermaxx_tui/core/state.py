@@ -14,6 +14,7 @@ from infermaxx_tui.core.drift import DriftSeen
 from infermaxx_tui.core.events import GateChecked, Host, Outcome, RequestKind, StartupRead
 from infermaxx_tui.core.evidence import Findings, Leak, Loss, Recall, Ref
 from infermaxx_tui.core.gpu_summary import GpuSummary
+from infermaxx_tui.core.inflation import Inflation
 from infermaxx_tui.core.limits import Limits
 from infermaxx_tui.core.predictions import Prediction
 from infermaxx_tui.core.quality.gate import Asked
@@ -234,6 +235,8 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     """What the server's start-up log says; None if nobody looked for one."""
     gates: tuple[GateChecked, ...] = ()
     """Conditions of the run, the newest answer of each."""
+    inflation: Inflation | None = None
+    """The newest wave's speed beside the first one's; None while there is only one."""
     quality: Asked = Asked()
     """Tasks with one right answer, and what was answered."""
     speed_withheld: str | None = None

@@ -9,6 +9,7 @@ import msgspec
 from infermaxx_tui.core.canary import RegistryBuilder
 from infermaxx_tui.core.degeneration import find_reply
 from infermaxx_tui.core.events import Outcome, RequestEnded
+from infermaxx_tui.core.inflation import distinct_trigrams
 from infermaxx_tui.core.reply import Reply
 from infermaxx_tui.runner.exchange import Order
 
@@ -86,6 +87,7 @@ def summarise(req: int, order: Order, wire: Wire, reply: Reply, registry: Regist
         hits=() if order.kind == "warmup" or not said else registry.hits(order.session, content, reasoning, tools),
         anomalies=tuple(sorted(reply.anomalies)),
         server_id=reply.server_id,
+        distinct_trigrams=distinct_trigrams(reply.ids),
         prefix_shared=order.prefix.share(reply.prompt_ids) if order.prefix is not None else None,
     )
 

@@ -9,7 +9,10 @@ from infermaxx_tui.core.stats import bound95
 
 
 def judge(state: RunState, limits: Limits) -> Check:
-    """Fails from `max_degenerate_share` of replies, or on more than `max_degenerate_recalls` recall replies."""
+    """Fails from `max_degenerate_share` of replies, or on more than `max_degenerate_recalls` recall replies.
+
+    A speed that is too good to be true (core.inflation) is noted, and fails nobody.
+    """
     n, found, recalls = state.degenerate.replies, state.degenerate.found, state.degenerate.recalls
     many = found.count > 0 and found.count >= limits.max_degenerate_share * n
     failed = many or recalls > limits.max_degenerate_recalls
@@ -22,6 +25,8 @@ def judge(state: RunState, limits: Limits) -> Check:
             f" (limits.max_degenerate_share={limits.max_degenerate_share:g},"
             f" limits.max_degenerate_recalls={limits.max_degenerate_recalls}); do not quote speeds of this run"
         )
+    if state.inflation is not None and state.inflation.said is not None:
+        advice = "; ".join(said for said in (advice, state.inflation.said) if said is not None)
     return Check(
         name="degeneration",
         outcome="fail" if failed else "pass" if n else "not_evaluable",

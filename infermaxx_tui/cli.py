@@ -345,8 +345,11 @@ def _selftest(args: argparse.Namespace) -> int:
 
 
 def _transcripts(args: argparse.Namespace) -> int:
-    from infermaxx_tui.transcripts_cli import stats_output
+    from infermaxx_tui.transcripts_cli import import_output, stats_output
 
+    if args.action == "import":
+        _console.emit(import_output(tuple(args.paths), args.out))
+        return int(ExitCode.PASS)
     _console.emit(stats_output(tuple(args.paths), args.tokenizer, args.pool, args.json))
     return int(ExitCode.PASS)
 

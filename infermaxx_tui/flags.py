@@ -120,6 +120,10 @@ def _add_tool_verbs(verb: _Verb) -> None:
     stats.add_argument("--tokenizer", default="shipped", metavar="T", help="a directory, a hub name, or shipped")
     stats.add_argument("--pool", type=_number(1, 10**12), metavar="N", help="KV pool in tokens")
     _add_json(stats, "print JSON")
+    text = "convert what agents wrote into OpenAI chat JSONL"
+    convert = inner.add_parser("import", help=text, description=text, parents=[_common()], allow_abbrev=False)
+    convert.add_argument("paths", nargs="+", metavar="PATH")
+    convert.add_argument("--out", required=True, metavar="DIR", help="where the new files go; none is overwritten")
 
 
 def _number(least: int, most: int) -> Callable[[str], int]:

@@ -5,7 +5,7 @@ Over 710 real traces the peak is 1.4 times the mean in the median and 1.9 times 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
 import msgspec
@@ -66,7 +66,7 @@ class Stats(msgspec.Struct, frozen=True):
 
 
 def describe(
-    sessions: Sequence[Session], measure: Callable[[Session], Measured], tokenizer: TokenizerName, pool: int | None
+    sessions: Iterable[Session], measure: Callable[[Session], Measured], tokenizer: TokenizerName, pool: int | None
 ) -> Stats:
     """The statistics of at least one session; `measure` is asked where the recording has no usage."""
     rows, every = [], []

@@ -24,9 +24,9 @@ from pathlib import Path
 import msgspec
 
 from infermaxx_tui.core.transcript import Session, TranscriptError
-from infermaxx_tui.importers.detect import importer_of
+from infermaxx_tui.importers.detect import KNOWN, importer_of, recordings
 
-__all__ = ["load", "load_all", "stream"]
+__all__ = ["KNOWN", "load", "load_all", "recordings", "stream", "stream_all", "unseen"]
 
 
 def load(path: Path) -> tuple[Session, ...]:
@@ -54,8 +54,20 @@ def stream(path: Path) -> Iterator[Session]:
 
 def load_all(paths: Iterable[Path]) -> tuple[Session, ...]:
     """The sessions of several files in order, each once: a subagent's file may be named beside its parent's."""
-    out: dict[tuple[str, str, str], Session] = {}
+    return tuple(stream_all(paths))
+
+
+def stream_all(paths: Iterable[Path]) -> Iterator[Session]:
+    """As `load_all`, one session after another."""
+    seen: set[int] = set()
     for path in paths:
-        for session in stream(path):
-            out.setdefault((session.format, session.source, session.id), session)
-    return tuple(out.values())
+        yield from unseen(stream(path), seen)
+
+
+def unseen(sessions: Iterable[Session], seen: set[int]) -> Iterator[Session]:
+    """Those sessions that were not seen before, neither by name nor by what is in them; `seen` takes them in."""
+    for session in sessions:
+        key = hash((session.format, session.source, session.id, session.windows))
+        if key not in seen:
+            seen.add(key)
+            yield session

@@ -15,6 +15,7 @@ from infermaxx_tui.importers import (
     gemini,
     mini_swe,
     mooncake,
+    native,
     openai_chat,
     opencode,
     openhands,
@@ -24,16 +25,53 @@ from infermaxx_tui.importers import (
     weka,
 )
 from infermaxx_tui.importers.jsonl import JsonLines
-from infermaxx_tui.importers.opencode_store import MAGIC
+from infermaxx_tui.importers.opencode_store import MAGIC, is_opencode
+from infermaxx_tui.importers.packed import SUFFIXES
 from infermaxx_tui.importers.pieces import Piece, Pieces
 from infermaxx_tui.importers.values import JsonObject, as_list, as_object, as_text, first
 
 Importer = Callable[[Path], Iterator[Session]]
 
-KNOWN = "a file of an agent that is known here (README: transcripts), or OpenAI chat JSONL with `messages` in each line"
+KNOWN = "OpenAI chat JSONL (an object with `messages` a line), or what an agent that is known here writes"
+"""What an error asks for."""
+
+_OTHERS = (".json", ".traj", ".db")
+"""What recordings are called besides JSONL. Other programs use these endings too, so such files are looked into."""
 
 _MAX_PIECES = 400
 """Parts of a document that are looked at: what says what it is stands near its beginning."""
+
+
+def recordings(folder: Path) -> tuple[Path, ...]:
+    """What of a folder, at any depth, can be read: all JSONL files, and whatever else is of a known format.
+
+    A folder that is one recording as a whole comes out as itself.
+    """
+    if folder_importer(folder) is not None:
+        return (folder,)
+    found: list[Path] = []
+    for path in sorted(folder.iterdir()):
+        if path.is_dir():
+            found += () if path.is_symlink() else recordings(path)
+        elif path.is_file() and (_plain(path, ".jsonl") or (_plain(path, *_OTHERS) and _is_known(path))):
+            found.append(path)
+    return tuple(found)
+
+
+def _plain(path: Path, *endings: str) -> bool:
+    """Whether a file has such an ending, packed or not."""
+    name = path.name
+    for suffix in SUFFIXES:
+        name = name.removesuffix(suffix)
+    return name.endswith(endings)
+
+
+def _is_known(path: Path) -> bool:
+    try:
+        found = importer_of(path)
+        return is_opencode(path) if found is opencode.database else found is not cline.screen
+    except TranscriptError:
+        return False
 
 
 def importer_of(path: Path) -> Importer:
@@ -133,6 +171,8 @@ def _of_part(piece: Piece, value: JsonObject, keys: set[str], over_lines: bool) 
 
 
 def _of_record(record: JsonObject) -> Importer | None:
+    if native.is_line(record):
+        return native.sessions
     if openai_chat.request_body(record) is not None:
         return openai_chat.sessions
     if codex.is_record(record):

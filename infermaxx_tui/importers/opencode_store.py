@@ -16,6 +16,9 @@ from infermaxx_tui.importers.values import JsonObject, as_list, as_object, as_te
 
 MAGIC = b"SQLite format 3\x00"
 
+_FIRST, _SECOND = {"session", "message", "part"}, {"session_v2", "session_message"}
+"""The tables of the two layouts."""
+
 
 class Stored(NamedTuple):
     """One session: what is said of it, and its messages with their parts, which are read as they are asked for."""
@@ -59,6 +62,20 @@ def _parsed(text: object, loss: Counter[str]) -> JsonObject:
     return found
 
 
+def is_opencode(path: Path) -> bool:
+    """Whether a database has the tables that are read here."""
+    try:
+        with contextlib.ExitStack() as stack:
+            tables = _tables(_opened(path, stack))
+    except (sqlite3.Error, UnicodeDecodeError):
+        return False
+    return tables >= _FIRST or tables >= _SECOND
+
+
+def _tables(db: sqlite3.Connection) -> set[str]:
+    return {str(row[0]) for row in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+
+
 def of_database(path: Path) -> Generator[Stored, None, None]:
     """The sessions of a database, the oldest first; to be closed if it is left early.
 
@@ -66,12 +83,12 @@ def of_database(path: Path) -> Generator[Stored, None, None]:
     """
     with contextlib.ExitStack() as stack:
         db = _opened(path, stack)
-        tables = {str(row[0]) for row in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-        if {"session", "message", "part"} <= tables:
+        tables = _tables(db)
+        if tables >= _FIRST:
             yield from _first_layout(db)
-        if {"session_v2", "session_message"} <= tables:
+        if tables >= _SECOND:
             yield from _second_layout(db)
-        elif "message" not in tables:
+        elif not tables >= _FIRST:
             raise TranscriptError(str(path), None, "an SQLite database of no program known here: give opencode.db")
 
 

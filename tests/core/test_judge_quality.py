@@ -12,11 +12,13 @@ from qualitytools import SET, Answer, ended, honest, quality_run, wrong
 
 from infermaxx_tui.core import events as e
 from infermaxx_tui.core.fold import Fold
+from infermaxx_tui.core.fold_parts import FoldParts
 from infermaxx_tui.core.histories import history, records, state_of
 from infermaxx_tui.core.judges import JUDGES, judge_all, overall
 from infermaxx_tui.core.judges.check import Check
+from infermaxx_tui.core.kept import Blocks, put_away, taken
 from infermaxx_tui.core.limits import Limits
-from infermaxx_tui.core.panels import rows_axis, rows_streams, rows_summary
+from infermaxx_tui.core.panels import rows_axis, rows_compare, rows_streams, rows_summary
 from infermaxx_tui.core.quality.compare import ALPHA, below_by_chance, fall_by_chance
 from infermaxx_tui.core.quality.task import Task
 from infermaxx_tui.core.rows import status_line
@@ -257,6 +259,37 @@ def test_a_fold_can_be_cut_anywhere() -> None:
         looked.add(line)
         state = looked.snapshot()
     assert state == whole.snapshot()
+
+
+def test_a_fold_can_be_put_away_and_goes_on() -> None:
+    lines = list(records(quality_run(failing(("during",), range(9)), alone=True)))
+    whole, half = Fold(), Fold()
+    for line in lines:
+        whole.add(line)
+    for line in lines[: len(lines) // 2]:
+        half.add(line)
+    blocks = Blocks()
+    data, _ = put_away(half.parts, blocks)
+    again = Fold(taken(data, FoldParts, blocks))
+    for line in lines[len(lines) // 2 :]:
+        again.add(line)
+    assert again.snapshot() == whole.snapshot()
+
+
+def test_capped_quality_replies_are_the_budgets_too() -> None:
+    reply = ended("Let me think", finish_reason="length", completion_tokens=2048)
+    few = JUDGES["budget"](state_of(quality_run(failing(("after",), range(6), reply))), Limits())
+    many = JUDGES["budget"](state_of(quality_run(failing(("before", "after"), range(20), reply))), Limits())
+    assert (few.outcome, many.outcome) == ("pass", "not_evaluable")
+    assert few.excluded == {"capped": 6}
+    assert few.advice == "6 of 72 quality replies hit quality.max_tokens=2048: raise it"
+
+
+def test_side_by_side_the_times_of_a_failed_gate_are_withheld() -> None:
+    good, bad = (judge_run(state_of(quality_run(failing(phases, range(20))))) for phases in ((), ("during",)))
+    lines = {one.key: one.text for one in rows_compare(good, bad, 120)}
+    assert "withheld" in lines["  ttft p50 ms"]
+    assert "withheld" not in lines["  depth_reached"]
 
 
 def test_an_answer_that_is_given_again_takes_the_place_of_the_first() -> None:

@@ -96,7 +96,8 @@ def of_recall(recall: Recall, cause: Cause | None = None, what: str | None = Non
 
 def of_finding(finding: Finding) -> Evidence:
     """Something that was seen as a witness."""
-    return Evidence(event=finding.at, session=finding.session, turn=finding.turn, said=finding.said, what=finding.what)
+    session = finding.session if finding.session is None or finding.session >= 0 else None
+    return Evidence(event=finding.at, session=session, turn=finding.turn, said=finding.said, what=finding.what)
 
 
 def shown(evidence: Iterable[Evidence]) -> tuple[Evidence, ...]:

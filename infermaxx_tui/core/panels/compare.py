@@ -10,6 +10,7 @@ from infermaxx_tui.core.glyphs import UNICODE, Glyphs, pad, settle
 from infermaxx_tui.core.judges.check import Check
 from infermaxx_tui.core.panels.row import Piece, Role, Row, row, title, wrapped
 from infermaxx_tui.core.panels.texts import number_text, word_piece
+from infermaxx_tui.core.panels.withheld import WITHHELD
 from infermaxx_tui.core.verdict import Verdict
 
 _LABEL: Final = 24
@@ -26,6 +27,8 @@ _FIGURES: Final[tuple[tuple[str, Callable[[Verdict], object]], ...]] = (
     ("gap p99 ms", lambda verdict: verdict.instrument.gap_p99_ms),
     ("loop lag p99 ms", lambda verdict: verdict.instrument.loop_lag_p99_ms),
 )
+_SPEEDS: Final = ("ttft", "gap")
+"""What the names of figures of speed begin with."""
 
 
 def rows_compare(left: Verdict, right: Verdict, width: int, glyphs: Glyphs = UNICODE) -> tuple[Row, ...]:
@@ -137,13 +140,20 @@ def _figures(verdicts: Sequence[Verdict], found: Difference, table: _Table) -> l
         return [table.title("figures"), *table.text(refused, "warn")]
     rows = [table.title("figures", "same regime, as far as it is known")]
     for name, read in _FIGURES:
-        rows.append(table.line(f"  {name}", [(number_text(read(verdict)), None) for verdict in verdicts]))
+        rows.append(table.line(f"  {name}", [_figure(name, read(verdict), verdict) for verdict in verdicts]))
     checks = _by_name(verdicts)
     for name in dict.fromkeys(name for one in checks for name in one):
         named = [one.get(name) for one in checks]
         if any(check is not None and check.bound95 is not None for check in named):
             rows.append(table.line(f"  {name}, 95 % bound", [_bound(check) for check in named]))
     return rows
+
+
+def _figure(name: str, value: object, verdict: Verdict) -> Piece:
+    """A value; a speed of a run that failed its quality gate is withheld."""
+    if verdict.speed_withheld is not None and name.startswith(_SPEEDS):
+        return WITHHELD, "bad"
+    return number_text(value), None
 
 
 def _bound(check: Check | None) -> Piece:

@@ -16,6 +16,7 @@ from infermaxx_tui.core.gpu_reasons import ALARMS
 from infermaxx_tui.core.gpu_summary import CardSummary
 from infermaxx_tui.core.panels.row import Piece, Role, Row, row, wrapped
 from infermaxx_tui.core.panels.table import share
+from infermaxx_tui.core.panels.withheld import WITHHELD
 from infermaxx_tui.core.state import RunState
 from infermaxx_tui.core.timeline import TimelineView
 
@@ -158,9 +159,11 @@ def _energy(state: RunState, width: int, glyphs: Glyphs) -> Iterator[Row]:
     if energy.joules is None:
         return
     text = f"{energy.joules / 1000:,.1f} kJ"
-    if energy.per_output_token is not None:
+    if state.speed_withheld is not None:
+        text += f"  per token {WITHHELD}"
+    elif energy.per_output_token is not None:
         text += f"  {energy.per_output_token:.2f} J/token out"
-    if energy.per_token is not None:
+    if energy.per_token is not None and state.speed_withheld is None:
         text += f"  {energy.per_token:.3f} with the prompt's"
         if energy.cached_share is not None:
             text += f", {energy.cached_share:.0%} of it cached"

@@ -9,6 +9,7 @@ from infermaxx_tui.core import drift
 from infermaxx_tui.core.drift import Trend
 from infermaxx_tui.core.judges import timing
 from infermaxx_tui.core.judges.check import Check
+from infermaxx_tui.core.judges.drift import blind_to_times
 from infermaxx_tui.core.limits import Limits
 from infermaxx_tui.core.predictions import Figure, Prediction, Scored, result_of, sha256_of, with_later, wrong_with
 from infermaxx_tui.core.state import Distribution, RunState
@@ -29,10 +30,9 @@ def score(
         return ()
     by_name = {check.name: check for check in checks}
     intact = sha256_of(meta.predictions) == meta.predictions_sha256
-    blind = timing.blind(state, limits)
     scored = []
     for one, origin, retracted in with_later(meta.predictions, later):
-        figure = _figure(one.measure, state, by_name, blind)
+        figure = _figure(one.measure, state, by_name, limits)
         wrong = wrong_with(one)
         result, why = result_of(one, figure) if wrong is None else ("UNTESTED", f"{wrong[0]}: {wrong[1]}")
         if origin == "registered" and not intact:
@@ -54,11 +54,14 @@ def score(
     return tuple(scored)
 
 
-def _figure(measure: str, state: RunState, checks: Checks, blind: Sequence[str]) -> Figure:
+def _figure(measure: str, state: RunState, checks: Checks, limits: Limits) -> Figure:
     if state.ended is None:
         return Figure(None, 0, "the run goes on, or has no last line")
-    if measure in _TIMES and blind:
-        return Figure(None, 0, "; ".join(blind))
+    kind = measure.partition(".")[0]
+    if kind in _TIMES:
+        blind = timing.blind(state, limits) if kind == "gap" else blind_to_times(kind, state, limits)
+        if blind:
+            return Figure(None, 0, "; ".join(blind))
     find = MEASURES.get(measure)
     return Figure(None, 0, f"{measure!r} is not measured by this program") if find is None else find(state, checks)
 
@@ -172,6 +175,4 @@ MEASURES: Final[dict[str, Measure]] = {
     "energy.j_per_output_token": _of_cards(lambda state: state.gpus.energy.per_output_token),
 }
 """What a claim can be about."""
-_TIMES: Final = frozenset(
-    name for name in MEASURES if name.partition(".")[0] in ("decode", "ttft", "gap", "throughput")
-)
+_TIMES: Final = frozenset({"decode", "ttft", "gap", "throughput"})

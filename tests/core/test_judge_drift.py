@@ -9,7 +9,7 @@ from drifttools import Soak, records, state_of
 from infermaxx_tui.core.drift import Trend, trend
 from infermaxx_tui.core.fold import Fold
 from infermaxx_tui.core.fold_drift import Drift
-from infermaxx_tui.core.judges import drift
+from infermaxx_tui.core.judges import drift, timing
 from infermaxx_tui.core.judges.check import AnswerOutcome, Check
 from infermaxx_tui.core.limits import Limits
 
@@ -156,6 +156,20 @@ def test_a_client_that_cannot_time_voids_times_and_not_memory() -> None:
     assert drift.judge(state_of(Soak()), slow).outcome == "not_evaluable"
     creeping = drift.judge(state_of(Soak(vram_mib=lambda h: 7e4 + 40 * h)), slow)
     assert creeping.outcome == "fail"
+
+
+def test_a_lag_is_held_against_the_time_that_is_counted() -> None:
+    """7 ms of lag spoil a gap of 24 ms, and not a reply of at least 16 tokens."""
+    state = state_of(Soak())
+    seen = msgspec.structs.replace(state.instrument, loop_lag_p99_ms=7.0, loop_lag_max_ms=9.0)
+    lagging = msgspec.structs.replace(state, instrument=seen)
+    assert timing.blind(lagging, Limits())
+    assert drift.judge(lagging, Limits(max_drift_share_per_hour=0.01)).outcome == "pass"
+    worse = msgspec.structs.replace(state, instrument=msgspec.structs.replace(seen, loop_lag_p99_ms=90.0))
+    check = drift.judge(worse, Limits(max_drift_share_per_hour=0.01))
+    assert check.outcome == "not_evaluable"
+    assert check.advice is not None
+    assert "of the time of 16 tokens" in check.advice
 
 
 @pytest.mark.parametrize("cut", [0, 1, 17, 400, 1800])

@@ -9,6 +9,7 @@ import msgspec
 from infermaxx_tui.core import drift
 from infermaxx_tui.core.drift import Blind, Series, Trend
 from infermaxx_tui.core.drift_fit import Slope
+from infermaxx_tui.core.fold_gauges import MIN_TIMED_TOKENS
 from infermaxx_tui.core.judges import timing
 from infermaxx_tui.core.judges.check import AnswerOutcome, Check, Evidence, by_reason, plural, shown
 from infermaxx_tui.core.limits import Limits
@@ -50,8 +51,7 @@ class Answer(msgspec.Struct, frozen=True):
 def judge(state: RunState, limits: Limits) -> Check:
     """Fails where an interval lies wholly beyond its margin; cannot say where it straddles, and names the hours."""
     demanded = [quantity for quantity in QUANTITIES if getattr(limits, quantity.limit) is not None]
-    blind = timing.blind(state, limits)
-    answers = [answer for quantity in demanded for answer in _answers(quantity, state, limits, blind)]
+    answers = [answer for quantity in demanded for answer in _answers(quantity, state, limits)]
     failed = [answer for answer in answers if answer.outcome == "fail"]
     open_ = [answer for answer in answers if answer.outcome == "not_evaluable"]
     figures = "" if demanded else _figures(state)
@@ -68,13 +68,23 @@ def judge(state: RunState, limits: Limits) -> Check:
     )
 
 
-def _answers(quantity: Quantity, state: RunState, limits: Limits, blind: list[str]) -> list[Answer]:
-    if quantity.kind == "time" and blind:
+def _answers(quantity: Quantity, state: RunState, limits: Limits) -> list[Answer]:
+    blind = blind_to_times(quantity.names[0], state, limits) if quantity.kind == "time" else []
+    if blind:
         return [Answer("not_evaluable", f"{quantity.title}: {'; '.join(blind)}")]
     found = _series(quantity, state)
     if not any(one.n for one in found):
         return [Answer("not_evaluable", f"{quantity.title}: {_nothing(quantity, found, state)}")]
     return [_answer(quantity, one, limits) for one in found if one.n]
+
+
+def blind_to_times(name: str, state: RunState, limits: Limits) -> list[str]:
+    """Why the client could not time this well enough: a lag is held against the shortest time that is counted."""
+    seen = state.instrument
+    if name == "ttft":
+        return timing.blind(state, limits, "the median TTFT", seen.ttft_ms.p50)
+    shortest = None if seen.gap_ms.p50 is None else seen.gap_ms.p50 * MIN_TIMED_TOKENS
+    return timing.blind(state, limits, f"the time of {MIN_TIMED_TOKENS} tokens", shortest)
 
 
 def _series(quantity: Quantity, state: RunState) -> list[Series]:
@@ -104,6 +114,8 @@ def _nothing(quantity: Quantity, found: list[Series], state: RunState) -> str:
         return f"{counted}: all of it came before the end of the first clean conversation; replay more rounds"
     if "preempted" in excluded:
         return f"{counted}: the KV pool is too small for this load, and whatever is slow is so for that"
+    if "throttled" in excluded:
+        return f"{counted}: a card of the server was held back by heat or its power brake all the time"
     if quantity.limit == "max_vram_mib_per_hour" and state.gpus.reason is not None:
         return f"{counted}: {state.gpus.reason}"
     return counted

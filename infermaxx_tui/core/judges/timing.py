@@ -33,8 +33,11 @@ def _figure(name: str, one: Distribution) -> str:
     return f"{name} p50 {one.p50:.4g} ms, p99 {one.p99:.4g} ms (n {one.n})"
 
 
-def blind(state: RunState, limits: Limits) -> list[str]:
-    """Why no time of this run can be judged; empty if it can."""
+def blind(state: RunState, limits: Limits, what: str = "the median gap", of_ms: float | None = None) -> list[str]:
+    """Why no time of this run can be judged; empty if it can.
+
+    `what` and `of_ms`: the time that is to be judged, whose share a lag must not exceed; the median gap if left out.
+    """
     seen, reasons = state.instrument, []
     if not seen.ttft_ms.n:
         reasons.append("no turn had a first token")
@@ -43,10 +46,10 @@ def blind(state: RunState, limits: Limits) -> list[str]:
     lag, worst = seen.loop_lag_p99_ms, seen.loop_lag_max_ms
     if lag is None:
         reasons.append("the client's own lag was not measured")
-    elif seen.gap_ms.p50 is not None and lag > limits.max_loop_lag_share * seen.gap_ms.p50:
+    elif (span_ms := of_ms or seen.gap_ms.p50) is not None and lag > limits.max_loop_lag_share * span_ms:
         reasons.append(
             f"the client lagged {lag:.3g} ms (p99 of its worst window), more than"
-            f" limits.max_loop_lag_share={limits.max_loop_lag_share:g} of the median gap of {seen.gap_ms.p50:.3g} ms"
+            f" limits.max_loop_lag_share={limits.max_loop_lag_share:g} of {what} of {span_ms:.3g} ms"
         )
     if worst is not None and worst > limits.max_loop_lag_ms:
         reasons.append(f"the client once lagged {worst:.4g} ms, limits.max_loop_lag_ms={limits.max_loop_lag_ms:g}")

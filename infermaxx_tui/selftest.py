@@ -45,15 +45,14 @@ class History(msgspec.Struct, frozen=True):
     faults: tuple[str, ...] = ("clean",)
 
 
+_QUALITY: Final = ("quality.tasks=24", "sessions.rounds=1", "limits.min_recalls=15")
 HISTORIES: Final[dict[str, History]] = {
-    "quality": History(("quality.tasks=24",), "PASS"),
-    "quality-many": History(("quality.tasks=48", 'quality.when=["before", "after"]'), "PASS"),
-    "quality-chat": History(("quality.tasks=24", 'sessions.prompt="chat"'), "PASS"),
-    "quality-capped": History(("quality.tasks=24", "quality.max_tokens=4"), "INCONCLUSIVE"),
-    "quality-few": History(("quality.tasks=6",), "INCONCLUSIVE"),
-    "quality-blind": History(("quality.tasks=24", 'quality.when=["during", "after"]'), "INCONCLUSIVE"),
-    "quality-serial": History(("quality.tasks=24", "sessions.at_once=1"), "PASS", faults=("dull",)),
-    "quality-demand": History(("quality.tasks=24", "limits.min_quality=0.9"), "FAIL", "quality", ("dull",)),
+    "quality": History(_QUALITY, "PASS"),
+    "quality-chat": History((*_QUALITY, 'sessions.prompt="chat"'), "PASS"),
+    "quality-demand": History((*_QUALITY, "limits.min_quality=0.9"), "FAIL", "quality", ("dull",)),
+    "quality-capped": History((*_QUALITY, "quality.max_tokens=4"), "INCONCLUSIVE"),
+    "quality-few": History((*_QUALITY, "quality.tasks=6"), "INCONCLUSIVE"),
+    "quality-blind": History((*_QUALITY, 'quality.when=["during", "after"]'), "INCONCLUSIVE"),
 }
 """Good, bad and blind runs of judges that look at more than one request of a kind."""
 

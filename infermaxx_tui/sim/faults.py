@@ -36,8 +36,8 @@ def _blinds(description: str, late: bool = True) -> Fault:
     return Fault(description, "INCONCLUSIVE", None, late)
 
 
-_SHORT = ("limits.min_drift_hours=0.001", "limits.max_loop_lag_share=1.0")
-_DRIFT = ("sessions.rounds=5", *_SHORT, "limits.max_drift_share_per_hour=36")
+_SHORT = ("limits.min_drift_hours=0.0006", "limits.max_loop_lag_share=1.0")
+_DRIFT = ("sessions.rounds=4", *_SHORT, "limits.max_drift_share_per_hour=36")
 """36 times itself in an hour is 1 % a second: what a run of seconds can tell from none."""
 _VRAM = ("sessions.rounds=8", *_SHORT, "limits.max_vram_mib_per_hour=3600", "sensors.interval_s=0.5")
 

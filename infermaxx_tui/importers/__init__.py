@@ -43,11 +43,14 @@ def stream(path: Path) -> Iterator[Session]:
 
     Sessions of one file whose recorded ids are the same are told apart by `:2`, `:3` and so on.
     """
-    names: Counter[str] = Counter()
+    names: set[int] = set()
+    again: Counter[str] = Counter()
     for session in importer_of(path)(path):
-        names[session.id] += 1
-        again = names[session.id]
-        yield session if again == 1 else msgspec.structs.replace(session, id=f"{session.id}:{again}")
+        if hash(session.id) in names:
+            again[session.id] += 1
+            session = msgspec.structs.replace(session, id=f"{session.id}:{again[session.id] + 1}")
+        names.add(hash(session.id))
+        yield session
     if not names:
         raise TranscriptError(str(path), None, "no reply of an assistant in it: there is nothing to replay")
 

@@ -107,7 +107,7 @@ class Conversation:
             spoken = any(key[0] != "system" for key in self._history[:shared])
             self._close_delta()
             self._open_window("fork" if spoken else "compaction")
-            self._extend(line, 0)
+            self._extend(line, 0, carried=line.reply is not None)
         elif shared == len(line.keys):
             self._repeat(line)
         else:
@@ -118,11 +118,13 @@ class Conversation:
         self._history = []
         self._asked = Usage()
 
-    def _extend(self, line: Line, start: int) -> None:
+    def _extend(self, line: Line, start: int, carried: bool = False) -> None:
+        """Takes the messages from a place on. Replies that are carried over into a rewritten history are a part of the
+        prompt: in a log that has the reply beside each request they were requests before."""
         fresh: list[Parsed] = line.parsed[start:]
         for item in fresh:
             self.loss.update(item.loss)
-            if item.message.role == "assistant":
+            if item.message.role == "assistant" and not carried:
                 self._answer(item.message, self._asked)
             else:
                 self._delta.append(item.message)

@@ -11,11 +11,14 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
+
 from infermaxx_tui.core.transcript import Session, TranscriptError, Window
 from infermaxx_tui.importers.claude_records import Node, is_record, read_nodes
 from infermaxx_tui.importers.claude_requests import RequestBuilder
 from infermaxx_tui.importers.claude_tree import segments
 from infermaxx_tui.importers.jsonl import JsonLines
+from infermaxx_tui.importers.packed import stem
 
 __all__ = ["FORMAT", "is_record", "sessions"]
 
@@ -32,37 +35,48 @@ def sessions(path: Path) -> Iterator[Session]:
     unreadable = 0
     for child in _subagent_files(path):
         try:
-            found = _sessions_of_file(child, 0)
+            found, _ = _sessions_of_file(child, 0)
         except TranscriptError:
             found = []
         unreadable += not found
         children.extend(found)
-    yield from _sessions_of_file(path, unreadable)
-    yield from children
+    own, spawned = _sessions_of_file(path, unreadable)
+    for session in (*own, *children):
+        place = spawned.get(session.id)
+        yield session if place is None else msgspec.structs.replace(session, spawned_after=place)
 
 
 def _subagent_files(path: Path) -> list[Path]:
-    folder = path.parent / _stem(path) / "subagents"
+    folder = path.parent / stem(path) / "subagents"
     return sorted(folder.rglob("agent-*.jsonl*")) if folder.is_dir() else []
 
 
-def _stem(path: Path) -> str:
-    return path.name.removesuffix(".gz").removesuffix(".jsonl")
-
-
-def _sessions_of_file(path: Path, unreadable: int) -> list[Session]:
-    reader = JsonLines(path, drop=("toolUseResult",))
+def _sessions_of_file(path: Path, unreadable: int) -> tuple[list[Session], dict[str, int]]:
+    """The sessions of one file, and after how many replies of its main one others were spawned, by their ids."""
+    reader = JsonLines(path)
     nodes = read_nodes(reader)
     loss = reader.take_loss()
     loss["subagent_unreadable"] += unreadable
     out: list[Session] = []
-    main_id = next((node.session for node in reversed(nodes) if node.session), _stem(path))
+    main_id = next((node.session for node in reversed(nodes) if node.session), stem(path))
     for name, part in _conversations(nodes):
         session = _session(name or main_id, main_id if name else None, part, path.name, loss)
         if session is not None:
             out.append(session)
             loss = Counter()
-    return out
+    main = next((session for session in out if session.parent is None), None)
+    return out, _spawned(main, nodes) if main is not None else {}
+
+
+def _spawned(session: Session, nodes: list[Node]) -> dict[str, int]:
+    """Which of the session's replies made the calls whose results name a subagent, counted from 1."""
+    agents = {result.call_id: node.spawned for node in nodes if node.spawned for result in node.flat.results}
+    return {
+        f"agent-{agents[call.id]}": place
+        for place, request in enumerate(session.requests, 1)
+        for call in request.reply.tool_calls
+        if call.id in agents
+    }
 
 
 def _conversations(nodes: list[Node]) -> list[tuple[str, list[Node]]]:

@@ -80,6 +80,8 @@ class Node(NamedTuple):
     stopped: bool = False
     model: str = ""
     preserved: Preserved = Preserved()
+    spawned: str = ""
+    """The agent that the call whose result this is has started."""
 
 
 def is_record(record: JsonObject) -> bool:
@@ -154,6 +156,7 @@ def _node(record: JsonObject, kind: Kind, number: int, uuid: str, before: str | 
         stopped=message.get("stop_reason") is not None,
         model=model,
         preserved=_preserved(metadata),
+        spawned=as_text(as_object(record.get("toolUseResult")).get("agentId")),
     )
 
 

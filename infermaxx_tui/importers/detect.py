@@ -45,12 +45,13 @@ _MAX_PIECES = 400
 def recordings(folder: Path) -> tuple[Path, ...]:
     """What of a folder, at any depth, can be read: all JSONL files, and whatever else is of a known format.
 
-    A folder that is one recording as a whole comes out as itself.
+    A folder that is one recording as a whole comes out as itself. Files come before the folders beside them, so that
+    a session is read before its subagents, which it knows more of than their own files do.
     """
     if folder_importer(folder) is not None:
         return (folder,)
     found: list[Path] = []
-    for path in sorted(folder.iterdir()):
+    for path in sorted(folder.iterdir(), key=lambda path: (path.is_dir(), path)):
         if path.is_dir():
             found += () if path.is_symlink() else recordings(path)
         elif path.is_file() and (_plain(path, ".jsonl") or (_plain(path, *_OTHERS) and _is_known(path))):

@@ -37,18 +37,17 @@ class RawLine(NamedTuple):
 class JsonLines:
     """The JSON objects of a file, one after another, with a count of what could not be read.
 
-    Iterating yields (line number, object). `drop` names top-level keys to forget at once.
-    Raises TranscriptError if the file cannot be opened or is compressed in a way that cannot be read.
+    Iterating yields (line number, object).
+    Raises TranscriptError if the file cannot be opened or unpacked.
     """
 
-    def __init__(self, path: Path, drop: tuple[str, ...] = (), max_line_bytes: int = MAX_LINE_BYTES) -> None:
+    def __init__(self, path: Path, max_line_bytes: int = MAX_LINE_BYTES) -> None:
         self.path = path
         self.loss: Counter[str] = Counter()
         self.lines = 0
         """Lines that were not blank."""
         self.problem: tuple[int, str] | None = None
         """Line number and reason of the first line that was no object."""
-        self._drop = drop
         self._max = max_line_bytes
 
     def take_loss(self) -> Counter[str]:
@@ -79,8 +78,6 @@ class JsonLines:
         if not isinstance(value, dict):
             self._bad(line, "malformed_line", f"a JSON {_KINDS.get(type(value), 'value')}, not an object")
             return None
-        for key in self._drop:
-            value.pop(key, None)
         if mend:
             self.loss["surrogate_repaired"] += mend_strings(value)
         return value

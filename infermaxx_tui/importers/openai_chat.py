@@ -16,6 +16,7 @@ import msgspec
 from infermaxx_tui.core.transcript import Session
 from infermaxx_tui.importers.chat_log import FORMAT, Conversation, Line, opened
 from infermaxx_tui.importers.jsonl import JsonLines
+from infermaxx_tui.importers.packed import stem
 from infermaxx_tui.importers.values import JsonObject
 
 __all__ = ["FORMAT", "OPEN_CONVERSATIONS", "request_body", "sessions"]
@@ -71,7 +72,7 @@ class _Pool:
 
     def __init__(self, path: Path) -> None:
         self._source = path.name
-        self._stem = path.name.removesuffix(".gz").removesuffix(".jsonl").removesuffix(".json")
+        self._stem = stem(path)
         self._open: list[Conversation] = []
         self._names: set[str] = set()
 

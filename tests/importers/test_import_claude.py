@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infermaxx_tui.core.transcript import Message, Session, ToolCall, TranscriptError, Usage
-from infermaxx_tui.importers import load, load_all
+from infermaxx_tui.importers import load, load_all, recordings
 
 Json = dict[str, object]
 PARALLEL = Path(__file__).parent / "fixtures" / "claude_parallel.jsonl"
@@ -423,11 +423,21 @@ def test_subagent_files_beside_the_session_are_read_once(tmp_path: Path) -> None
     put(child.parent, [user("s1", None, "task", **side), reply("s2", "s1", "n1", "done", **side)], child.name)
     (child.parent / "agent-9.meta.json").write_text("{}", encoding="utf-8")
     (child.parent / "agent-broken.jsonl").write_text("{", encoding="utf-8")
-    found = put(tmp_path, [user("u1", None, "one"), reply("a1", "u1", "m1", "A")])
+    records = [
+        user("u1", None, "one"),
+        reply("a1", "u1", "m1", "A"),
+        user("u2", "a1", "two"),
+        reply("a2", "u2", "m2", call("t1")),
+        result("r2", "a2", "t1", "done", toolUseResult={"agentId": "9", "content": "COPY FOR THE SCREEN"}),
+        reply("a3", "r2", "m3", "C"),
+    ]
+    found = put(tmp_path, records)
     assert [(session.id, session.parent) for session in found] == [("S", None), ("agent-9", "S")]
+    assert [session.spawned_after for session in found] == [None, 2]
     assert loss(found[0]) == {"subagent_unreadable": 1}
-    assert load(child)[0].parent == "S"
+    assert (load(child)[0].parent, load(child)[0].spawned_after) == ("S", None)
     assert [s.id for s in load_all([tmp_path / "S.jsonl", child])] == ["S", "agent-9"]
+    assert recordings(tmp_path)[0] == tmp_path / "S.jsonl"
 
 
 def test_orphan_results_unanswered_calls_and_prompts(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from infermaxx_tui.importers.values import call_arguments, epoch_s, parse_json, 
 
 def read(path: Path, data: bytes, **options: int) -> tuple[list[tuple[int, object]], JsonLines]:
     path.write_bytes(data)
-    reader = JsonLines(path, **options)  # type: ignore[arg-type]  # only max_line_bytes is passed
+    reader = JsonLines(path, **options)
     return [(number, record) for number, record in reader], reader
 
 

@@ -189,7 +189,9 @@ def test_a_rewritten_history_opens_a_window(file: Path) -> None:
         line([SYSTEM, user("Summary: a, b")], "C"),
     )
     assert [window.reason for window in session.windows] == ["start", "fork", "compaction"]
-    assert [len(window.requests) for window in session.windows] == [2, 2, 1]
+    assert [len(window.requests) for window in session.windows] == [2, 1, 1]
+    carried = session.windows[1].requests[0].delta
+    assert [message.content for message in carried] == ["Be short.", "a", "A", "other b"]
     assert session.windows[2].requests[0].delta[1].content == "Summary: a, b"
 
 

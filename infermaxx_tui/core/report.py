@@ -59,7 +59,8 @@ def _witness(one: Evidence) -> str:
     place = f"event {one.event[0]}:{one.event[1]}"
     who = "" if one.session is None else f" session {one.session} turn {'?' if one.turn is None else one.turn}"
     about = f" ({one.label})" if one.label else f" ({one.tag})" if one.tag else ""
-    return f"{place}{who}: {one.what}{about}" + (f", said: {one.said}" if one.said else "")
+    expected = f", expected: {one.expected}" if one.expected else ""
+    return f"{place}{who}: {one.what}{about}{expected}" + (f", said: {one.said}" if one.said else "")
 
 
 def _wrapped(text: str, width: int, indent: str) -> list[str]:

@@ -281,7 +281,8 @@ def test_capped_quality_replies_are_the_budgets_too() -> None:
     few = JUDGES["budget"](state_of(quality_run(failing(("after",), range(6), reply))), Limits())
     many = JUDGES["budget"](state_of(quality_run(failing(("before", "after"), range(20), reply))), Limits())
     assert (few.outcome, many.outcome) == ("pass", "not_evaluable")
-    assert few.excluded == {"capped": 6}
+    assert (few.n_evaluated, few.n_planned, few.excluded) == (96, 96, {"capped": 6})
+    assert JUDGES["budget"](state_of(quality_run(alone=True)), Limits()).n_evaluated == 96
     assert few.advice == "6 of 72 quality replies hit quality.max_tokens=2048: raise it"
 
 

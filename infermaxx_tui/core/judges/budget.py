@@ -16,7 +16,7 @@ def judge(state: RunState, limits: Limits) -> Check:
     """Cannot say when more than `max_excluded` of the recall and quality replies hit a cap, or when there was none."""
     replies = [recall for recall in state.recalls if recall.outcome == "ok"]
     capped = [recall for recall in replies if recall.capped]
-    tasks = [answer for answer in state.quality.answers if answer.mark != "error"]
+    tasks = [answer for answer in state.quality.answers if answer.phase != "alone" and answer.mark != "error"]
     cut = [answer for answer in tasks if answer.mark == "capped"]
     n = len(replies) + len(tasks)
     n_capped = len(capped) + len(cut)

@@ -104,11 +104,14 @@ def reached(depth_tokens: int, target_depth: int) -> bool:
 
 
 def check_transcripts(transcripts: tuple[Session, ...], source: str) -> None:
-    """Refuses transcripts that hold a tag-shaped string, since a reply that repeats it could not be judged.
+    """Refuses transcripts that hold no text to send, or a tag-shaped string: a reply that repeats it is not judgeable.
 
     Raises ScenarioError.
     """
     for transcript in transcripts:
+        if transcript.content_free:
+            why = f"{transcript.source} holds lengths and no text to send; `transcripts stats` can measure it"
+            raise ScenarioError(source, "transcripts.paths", why)
         for number, request in enumerate(transcript.requests):
             for message in (*request.delta, request.reply):
                 text = "\n".join((message.content, message.reasoning, *(call.arguments for call in message.tool_calls)))

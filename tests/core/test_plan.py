@@ -213,6 +213,12 @@ def test_a_transcript_that_holds_something_like_a_tag_is_refused(message: Messag
         check_transcripts((_session(message),), "x.toml")
 
 
+def test_a_transcript_without_text_is_refused() -> None:
+    lengths = msgspec.structs.replace(_session(Message("user", "a")), content_free=True)
+    with pytest.raises(ScenarioError, match="lengths and no text"):
+        check_transcripts((lengths,), "x.toml")
+
+
 @pytest.mark.parametrize("text", ["RFC-2119", "ISO-8859-1", "4f3c-9a1b", "2024-2025", "UTF-8", "A-B"])
 def test_what_only_resembles_a_tag_is_not_refused(text: str) -> None:
     check_transcripts((_session(Message("tool", text)),), "x.toml")

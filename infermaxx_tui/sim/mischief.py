@@ -30,7 +30,7 @@ _HUGE_SHARE = 0.2
 """Smaller, since each costs its client megabytes."""
 _SICK_TURN_SHARE = 0.25
 _DULL_SHARE = 0.7
-_DRIFT_PER_S = 0.05
+_DRIFT_PER_S = 0.08
 _THROTTLED = 1.6
 _TAKEN_BACK_AT = 8
 _THINKING = "Wait, let me go over that once more.\n"

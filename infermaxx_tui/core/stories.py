@@ -118,15 +118,16 @@ def _said(event: e.Event) -> Said | None:
 
 def _of_request(event: e.RequestEnded) -> Said | None:
     what = "" if event.kind == "turn" else f"{event.kind}, "
+    session = event.session if event.session >= 0 else None
     if event.outcome not in ("ok", "cancelled"):
         tone: Tone = "warn" if event.outcome in ("shed", "too_long") else "bad"
         status = "" if event.status in (None, 200) else f" HTTP {event.status}"
-        return event.session, "failed", f"{what}{event.outcome}{status}: {event.error or 'no more is known'}", tone
+        return session, "failed", f"{what}{event.outcome}{status}: {event.error or 'no more is known'}", tone
     if (rule := degenerate(event)) is not None:
-        return event.session, "degenerate", f"{what}{rule}", "bad"
+        return session, "degenerate", f"{what}{rule}", "bad"
     if event.kind in ("reask_alone", "reask_load"):
         where = "alone" if event.kind == "reask_alone" else "under load"
-        return event.session, "asked again", f"{where}, request {event.req}", "plain"
+        return session, "asked again", f"{where}, request {event.req}", "plain"
     return None
 
 

@@ -18,11 +18,12 @@ from infermaxx_tui.core.judges import JUDGES, judge_all, overall
 from infermaxx_tui.core.judges.check import Check
 from infermaxx_tui.core.kept import Blocks, put_away, taken
 from infermaxx_tui.core.limits import Limits
-from infermaxx_tui.core.panels import rows_axis, rows_compare, rows_streams, rows_summary
+from infermaxx_tui.core.panels import rows_axis, rows_compare, rows_session, rows_streams, rows_summary
 from infermaxx_tui.core.quality.compare import ALPHA, below_by_chance, fall_by_chance
 from infermaxx_tui.core.quality.task import Task
 from infermaxx_tui.core.rows import status_line
 from infermaxx_tui.core.state import RunState
+from infermaxx_tui.core.stories import SessionStory
 from infermaxx_tui.core.timeline import Timeline
 from infermaxx_tui.core.verdict import judge_run
 
@@ -322,3 +323,14 @@ def test_known_values() -> None:
     """5 and 6 of as many: 1/32 and 1/64, either side of half of 5 %. Binom(24, 0.75): P(X <= 12) = 0.00721."""
     assert fall_by_chance(5, 0) > ALPHA / 2 > fall_by_chance(6, 0) == 1 / 64
     assert below_by_chance(12, 24, 0.75) == pytest.approx(0.00721, abs=5e-5)
+
+
+def test_a_conversation_shows_what_it_was_asked_and_how_it_did() -> None:
+    events = quality_run(failing(("during",), [0]))
+    state, story = state_of(events), SessionStory(0)
+    for record in records(events):
+        story.add(record.mono_us, record)
+    text = "\n".join(one.text for one in rows_session(state, story, 160))
+    assert "✗ wrong" in text
+    assert "✓ right" in text
+    assert f"({SET[0].task}: {SET[0].expected})" in text

@@ -15,6 +15,7 @@ from infermaxx_tui.core.panels.row import Piece, Role, Row, row, wrapped
 from infermaxx_tui.core.panels.streams import depth_axis, depth_head, known_depth, phase_piece
 from infermaxx_tui.core.panels.table import share
 from infermaxx_tui.core.panels.texts import NONE, clock_text, ms_text
+from infermaxx_tui.core.quality.outcome import QualityAnswer
 from infermaxx_tui.core.rows import tokens_text
 from infermaxx_tui.core.state import RunState
 from infermaxx_tui.core.stories import Closing, Planting, SessionStory, Turn
@@ -66,6 +67,7 @@ class _Teller:
 
     def __init__(self, state: RunState, session: int, width: int, glyphs: Glyphs) -> None:
         self._state = state
+        self._tasks = {answer.at: answer for answer in state.quality.answers}
         self._session = session
         self._width = width
         self._glyphs = glyphs
@@ -157,7 +159,9 @@ class _Teller:
         """The class of a reply, with its sign."""
         glyphs, answer = self._glyphs, self._answers.get(turn.ref)
         if answer is None:
-            again = self._reasks.get(turn.ref)
+            again, task = self._reasks.get(turn.ref), self._tasks.get(turn.ref)
+            if task is not None:
+                return self._marked(task)
             if again is None:
                 return (glyphs.phases["decoding"], None) if turn.ended is None else (glyphs.unsure, None)
             good, word = again.cls in RECALLED, again.cls
@@ -166,6 +170,15 @@ class _Teller:
             return f"{glyphs.bad} {answer.cls}", "bad"
         good = answer.cls in RECALLED or answer.cls == "none"
         return (f"{glyphs.ok} {answer.cls}", "ok") if good else (f"{glyphs.unsure} {answer.cls}", "warn")
+
+    def _marked(self, task: QualityAnswer) -> tuple[str, Role | None]:
+        match task.mark:
+            case "right":
+                return f"{self._glyphs.ok} right", "ok"
+            case "wrong":
+                return f"{self._glyphs.bad} wrong", "bad"
+            case mark:
+                return f"{self._glyphs.unsure} {mark}", "warn"
 
     def _dialogue(self, turn: Turn) -> list[Row]:
         """What was asked, what was said, and where the tag had been planted."""
@@ -181,6 +194,8 @@ class _Teller:
                 else " (no such tag)"
             )
             rows += self._told("asked", recall_question(asked.label) + wanted, None)
+        if (task := self._tasks.get(turn.ref)) is not None:
+            rows += self._told("asked", f"{task.question} ({task.task}: {task.expected})", REPLY_LINES)
         if ended is None:
             return self._pointing(rows, turn.ref)
         channels = (("reply", ended.content), ("reasoning", ended.reasoning), ("tool call", ended.tool_args))

@@ -87,6 +87,8 @@ def test_every_key_is_always_there() -> None:
             "cause",
             "evidence",
             "advice",
+            "interval95",
+            "design_effect",
         ]
         for witness in check["evidence"]:
             assert {"event", "session", "turn", "tag", "said"} <= set(witness)

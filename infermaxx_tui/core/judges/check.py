@@ -56,14 +56,14 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     """Upper 95 % bound of the rate of failures, each one by itself."""
     bound95_sessions: float | None = None
     """The same with a whole session as the unit, since what one session says hangs together."""
-    interval95: tuple[float, float] | None = None
-    """Two-sided, for as many independent replies as those of each session come to (core.power)."""
-    design_effect: float | None = None
-    """By how much the replies of one session hang together; None where that cannot be told."""
     cause: Cause | None = None
     evidence: tuple[Evidence, ...] = ()
     advice: str | None = None
     """What a person can do, or should know."""
+    interval95: tuple[float, float] | None = None
+    """Two-sided, for as many independent replies as those of each session come to (core.power)."""
+    design_effect: float | None = None
+    """By how much the replies of one session hang together; None where that cannot be told."""
 
 
 def plural(n: int, one: str, many: str = "") -> str:

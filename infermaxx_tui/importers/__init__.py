@@ -1,18 +1,6 @@
 """Turn the logs of other programs into sessions: one module a format, and the format is found by looking.
 
-What a file cannot know, or what had to be left out, is counted in each session's loss ledger under these names:
-
-no_system_prompt, no_tools, no_timing: not in the file at all. usage_missing: replies without recorded counts.
-image_dropped, reasoning_encrypted, unknown_block, attachment_unrendered: content that has no text to replay.
-torn_tail, malformed_line, line_too_long, foreign_record, unknown_record, empty_conversation: lines left out.
-surrogate_repaired, invalid_utf8, arguments_wrapped, assistant_joined: content that was changed to be usable.
-dup_dropped: copies of blocks, results, records, requests. synthetic_dropped: messages that no model wrote.
-orphan_result: a result without its call (dropped from Claude Code files, whose API refuses one; kept from chat logs,
-where it was sent). unanswered_call: a call without a result. unanswered_prompt: a prompt without a reply.
-branch_dropped: replies on abandoned branches. broken_parent: parents never written, file order used instead.
-preserved_lost: messages that a compaction carried over and that cannot be found. transcript_only_dropped: not sent.
-context_shrank: the recorded prompt fell inside a window, so the agent cut something that the file still shows whole.
-tools_changed: requests whose tools differ from the session's. subagent_unreadable: subagent files without a session.
+What a file cannot know, or what had to be left out, is counted in each session's ledger under the names in `losses`.
 """
 
 from __future__ import annotations
@@ -25,8 +13,9 @@ import msgspec
 
 from infermaxx_tui.core.transcript import Session, TranscriptError
 from infermaxx_tui.importers.detect import KNOWN, importer_of, recordings
+from infermaxx_tui.importers.losses import LOSSES
 
-__all__ = ["KNOWN", "load", "load_all", "recordings", "stream", "stream_all", "unseen"]
+__all__ = ["KNOWN", "LOSSES", "load", "load_all", "recordings", "stream", "stream_all", "unseen"]
 
 
 def load(path: Path) -> tuple[Session, ...]:

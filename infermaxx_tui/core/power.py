@@ -109,11 +109,11 @@ def hours_for(recalls: int, seen: int, elapsed_ms: float) -> float | None:
 
 
 def worth(misses: int, complete: int, missing_sessions: int, sessions: int) -> str:
-    """`miss rate < 4.9 % by recall, < 53 % by session`: what is excluded with 95 % confidence by now."""
+    """`lost < 4.9%, by session < 53% (95 %)`: above which rates nothing is left with 95 % confidence by now."""
     by_recall, by_session = bound95(misses, complete), bound95(missing_sessions, sessions)
     if by_recall is None or by_session is None:
         return "no bound yet"
-    return f"miss rate < {by_recall:.1%} by recall, < {by_session:.0%} by session"
+    return f"lost < {by_recall:.1%}, by session < {by_session:.0%} (95 %)"
 
 
 def to_go(misses: int, complete: int, wanted: int, elapsed_ms: float) -> str | None:

@@ -45,6 +45,9 @@ def _check_lines(check: Check, width: int) -> list[str]:
         figures.append(f"95 % bound {check.bound95:.2%}")
     if check.bound95_sessions is not None:
         figures.append(f"by session {check.bound95_sessions:.1%}")
+    if check.interval95 is not None and check.design_effect is not None:
+        low, high = check.interval95
+        figures.append(f"interval {low:.1%} to {high:.1%}, design effect {check.design_effect:.1f}")
     if check.cause is not None:
         figures.append(check.cause)
     lines = [f"{check.name:<13} {outcome:<10} {'  '.join(figures)}"[:width].rstrip()]

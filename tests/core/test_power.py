@@ -136,7 +136,7 @@ def test_what_cannot_be_planned(exclude: float, a_round: int) -> None:
 
 def test_what_is_shown_while_a_run_goes_on() -> None:
     assert worth(0, 0, 0, 0) == "no bound yet"
-    assert worth(0, 60, 0, 4) == "miss rate < 4.9% by recall, < 53% by session"
+    assert worth(0, 60, 0, 4) == "lost < 4.9%, by session < 53% (95 %)"
     assert to_go(0, 60, 299, 600_000.0) == "239 more exclude 1.0%, about 40 min"
     assert to_go(0, 0, 299, 600_000.0) == "299 more exclude 1.0%"
     assert to_go(0, 299, 299, 1.0) is None

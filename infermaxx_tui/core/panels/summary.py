@@ -100,16 +100,11 @@ def _speed(state: RunState, timeline: TimelineView | None, glyphs: Glyphs) -> li
 
 
 def _recalls(state: RunState, glyphs: Glyphs) -> list[Piece]:
+    """What went wrong stands before what the recalls are worth: a narrow terminal cuts the end of a line."""
     complete = sum(recall.complete for recall in state.recalls)
     recalled = sum(recall.cls in RECALLED for recall in state.recalls)
     lost = sum(recall.miss for recall in state.recalls)
-    said = worth_of(state)
-    if (more := more_of(state)) is not None:
-        said += f", {more}"
-    pieces: list[Piece] = [
-        (f"recalled {recalled} of {complete} counted, {state.planned.recalls} planned", None),
-        (f" {glyphs.dot} {said} (95 %)", None),
-    ]
+    pieces: list[Piece] = [(f"recalled {recalled} of {complete} counted, {state.planned.recalls} planned", None)]
     for count, what in (
         (lost, "missed"),
         (sum(state.leak_counts.get(kind, 0) for kind in ("foreign", "stale")), "LEAKED"),
@@ -122,7 +117,9 @@ def _recalls(state: RunState, glyphs: Glyphs) -> list[Piece]:
     capped = sum(recall.capped for recall in state.recalls)
     if capped:
         pieces.append((f" {glyphs.dot} {capped} capped", "warn"))
-    return pieces
+    more = more_of(state)
+    worth = worth_of(state) + (f", {more}" if more is not None else "")
+    return [*pieces, (f" {glyphs.dot} {worth}", None)]
 
 
 def _verdict(state: RunState, verdict: Verdict | None, glyphs: Glyphs) -> list[Piece]:
@@ -155,6 +152,9 @@ def figures_text(check: Check) -> str:
         parts.append(f"bound {check.bound95:.2%}")
     if check.bound95_sessions is not None:
         parts.append(f"by session {check.bound95_sessions:.1%}")
+    if check.interval95 is not None and check.design_effect is not None:
+        low, high = check.interval95
+        parts.append(f"interval {low:.1%} to {high:.1%}, design effect {check.design_effect:.1f}")
     if check.cause is not None:
         parts.append(check.cause.replace("_", " "))
     return "  ".join(parts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -11,7 +12,7 @@ from infermaxx_tui import importers, shipped
 from infermaxx_tui.core.capacity import Measured, TokenizerName, describe, stats_lines
 from infermaxx_tui.core.display import harmless
 from infermaxx_tui.core.render import Renderer
-from infermaxx_tui.core.transcript import Session, TranscriptError
+from infermaxx_tui.core.transcript import NothingToUseError, Session, TranscriptError
 from infermaxx_tui.idcache import tokenise_cached
 from infermaxx_tui.importers import native
 from infermaxx_tui.importers.cline import HISTORY
@@ -21,11 +22,30 @@ from infermaxx_tui.tokenize import resolve
 
 def stats_output(paths: tuple[str, ...], tokenizer: str, pool: int | None, as_json: bool) -> tuple[str, ...]:
     """Lines to print. Raises TranscriptError or TokenizerError."""
-    sessions = importers.stream_all(file for path in paths for file in _files(path))
+    left_out: list[Path] = []
+    sessions = _sessions(paths, left_out)
     renderer = resolve(tokenizer, None, "", None, None)
     name = TokenizerName(renderer.name, exact=tokenizer != "shipped")
     stats = describe(sessions, lambda session: _measure(session, renderer), name, pool)
-    return (msgspec.json.encode(stats).decode(),) if as_json else stats_lines(stats)
+    if not stats.sessions:
+        raise _nothing(paths[0])
+    if as_json:
+        return (msgspec.json.encode(stats).decode(),)
+    return (*stats_lines(stats), *_left_out_line(len(left_out)))
+
+
+def _sessions(paths: tuple[str, ...], left_out: list[Path]) -> Iterator[Session]:
+    """The sessions of all paths, one after another; takes in which files of folders hold none."""
+    seen: set[int] = set()
+    for path in paths:
+        files, given = _files(path)
+        for file in files:
+            try:
+                yield from importers.unseen(importers.stream(file), seen)
+            except NothingToUseError:
+                if given:
+                    raise
+                left_out.append(file)
 
 
 def import_output(paths: tuple[str, ...], out: str) -> tuple[str, ...]:
@@ -34,8 +54,11 @@ def import_output(paths: tuple[str, ...], out: str) -> tuple[str, ...]:
     Raises TranscriptError if a file cannot be read or written, if it stands there already, or if it holds no text.
     """
     folder = Path(out).expanduser()
-    files = tuple(dict.fromkeys(file for path in paths for file in _files(path)))
-    targets = _targets(files, folder)
+    sources: dict[Path, bool] = {}
+    for path in paths:
+        files, given = _files(path)
+        sources.update({file: given or sources.get(file, False) for file in files})
+    targets = _targets(tuple(sources), folder)
     taken = next((target for target in targets.values() if target.exists()), None)
     if taken is not None:
         raise TranscriptError(str(taken), None, "is there already, and nothing is overwritten: give another --out")
@@ -44,18 +67,42 @@ def import_output(paths: tuple[str, ...], out: str) -> tuple[str, ...]:
     except OSError as error:
         raise TranscriptError(out, None, f"cannot be made: {error.strerror or error}") from None
     seen: set[int] = set()
-    lines = tuple(_convert(file, target, seen) for file, target in targets.items())
-    return (*lines, f"{len(files)} file{'s' * (len(files) != 1)} read into {out}")
+    lines: list[str] = []
+    left_out = 0
+    for file, target in targets.items():
+        try:
+            lines.append(_convert(file, target, seen))
+        except NothingToUseError:
+            if sources[file]:
+                raise
+            left_out += 1
+    if not lines:
+        raise _nothing(paths[0])
+    return (*lines, *_left_out_line(left_out))
+
+
+def _nothing(path: str) -> TranscriptError:
+    return TranscriptError(path, None, f"no transcript in this folder: give {importers.KNOWN}")
+
+
+def _left_out_line(count: int) -> tuple[str, ...]:
+    files = "1 file" if count == 1 else f"{count} files"
+    return (f"left out: {files} of no known format, or without anything to use in it",) if count else ()
 
 
 def _targets(files: tuple[Path, ...], folder: Path) -> dict[Path, Path]:
     """Where each file goes: under its own name, under its folder's where that says more, told apart by numbers."""
     out: dict[Path, Path] = {}
-    used: Counter[str] = Counter()
+    used: set[str] = set()
     for file in files:
-        name = file.parent.name if file.name == HISTORY and file.parent.name else stem(file)
-        used[name] += 1
-        out[file] = folder / (f"{name}.jsonl" if used[name] == 1 else f"{name}-{used[name]}.jsonl")
+        own = file.resolve()
+        name = base = own.parent.name if own.name == HISTORY and own.parent.name else stem(own)
+        number = 1
+        while name in used:
+            number += 1
+            name = f"{base}-{number}"
+        used.add(name)
+        out[file] = folder / f"{name}.jsonl"
     return out
 
 
@@ -63,43 +110,45 @@ def _convert(file: Path, target: Path, seen: set[int]) -> str:
     """Writes one file's sessions, whole or not at all, and says what was written."""
     count = requests = 0
     loss: Counter[str] = Counter()
+    done = False
     try:
-        with target.open("xb") as written:
+        written = target.open("xb")
+    except OSError as error:
+        raise TranscriptError(str(target), None, f"cannot be written: {error.strerror or error}") from None
+    try:
+        with written:
             for session in importers.unseen(importers.stream(file), seen):
                 if session.content_free:
-                    raise TranscriptError(str(file), None, "holds lengths and no text, so there is no chat to write")
-                for line in native.lines(session):
-                    written.write(line)
+                    raise NothingToUseError(str(file), None, "holds lengths and no text, so there is no chat to write")
+                written.writelines(native.lines(session))
                 count, requests = count + 1, requests + len(session.requests)
                 loss.update(dict(session.loss))
-    except FileExistsError:
-        raise TranscriptError(str(target), None, "is there already, and nothing is overwritten") from None
+        done = count > 0
     except OSError as error:
-        target.unlink(missing_ok=True)
         raise TranscriptError(str(target), None, f"cannot be written: {error.strerror or error}") from None
-    except BaseException:
-        target.unlink(missing_ok=True)
-        raise
+    finally:
+        if not done:
+            target.unlink(missing_ok=True)
     if not count:
-        target.unlink(missing_ok=True)
-        return f"{file.name}: nothing that another file does not hold too"
+        return harmless(f"{file.name}: nothing that another file does not hold too")
     lost = ", ".join(f"{name} {number}" for name, number in sorted(loss.items())) or "nothing lost"
     return harmless(f"{target.name}: {count} session{'s' * (count != 1)}, {requests} requests; {lost}")
 
 
-def _files(path: str) -> tuple[Path, ...]:
-    """The files that a path means: itself, a folder's transcripts, or a shipped transcript's bare name."""
+def _files(path: str) -> tuple[tuple[Path, ...], bool]:
+    """The files that a path means: itself, a folder's transcripts, or a shipped transcript's bare name; and whether it
+    names them itself."""
     found = Path(path).expanduser()
     if found.is_dir():
         inside = importers.recordings(found)
         if not inside:
-            raise TranscriptError(path, None, f"no transcript in this folder: give {importers.KNOWN}")
-        return inside
+            raise _nothing(path)
+        return inside, inside == (found,)
     if not found.exists() and "/" not in path:
         bare = shipped.shipped_root() / "transcripts" / (path if path.endswith(".jsonl") else f"{path}.jsonl")
         if bare.is_file():
-            return (bare,)
-    return (found,)
+            return (bare,), True
+    return (found,), True
 
 
 def _measure(session: Session, renderer: Renderer) -> Measured:

@@ -119,3 +119,7 @@ class TranscriptError(Exception):
         super().__init__(f"{file}:{line}: {message}" if line is not None else f"{file}: {message}")
         self.file = file
         self.line = line
+
+
+class NothingToUseError(TranscriptError):
+    """A file that is sound and holds nothing of what is asked for: an error where it is named, left out of a folder."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from infermaxx_tui.core.transcript import Session, TranscriptError
+from infermaxx_tui.core.transcript import NothingToUseError, Session
 from infermaxx_tui.importers.detect import KNOWN, importer_of, recordings
 from infermaxx_tui.importers.losses import LOSSES
 
@@ -41,7 +41,7 @@ def stream(path: Path) -> Iterator[Session]:
         names.add(hash(session.id))
         yield session
     if not names:
-        raise TranscriptError(str(path), None, "no reply of an assistant in it: there is nothing to replay")
+        raise NothingToUseError(str(path), None, "no reply of an assistant in it: there is nothing to replay")
 
 
 def load_all(paths: Iterable[Path]) -> tuple[Session, ...]:

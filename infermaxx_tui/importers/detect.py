@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from infermaxx_tui.core.transcript import Session, TranscriptError
+from infermaxx_tui.core.transcript import NothingToUseError, Session, TranscriptError
 from infermaxx_tui.importers import (
     atif,
     chat_documents,
@@ -199,8 +199,8 @@ def _by_lines(path: Path) -> Importer:
             return found
         seen = number if seen is None else seen
     if seen is not None:
-        raise TranscriptError(str(path), seen, f"JSON lines of no format known here: give {KNOWN}")
+        raise NothingToUseError(str(path), seen, f"JSON lines of no format known here: give {KNOWN}")
     if reader.problem is not None:
         line, reason = reader.problem
         raise TranscriptError(str(path), line, f"{reason}: give {KNOWN}")
-    raise TranscriptError(str(path), None, f"the file is empty: give {KNOWN}")
+    raise NothingToUseError(str(path), None, f"the file is empty: give {KNOWN}")

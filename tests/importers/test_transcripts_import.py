@@ -153,6 +153,33 @@ def test_files_of_one_name_are_told_apart_and_what_fails_leaves_nothing(tmp_path
     assert list((tmp_path / "other").iterdir()) == []
 
 
+def test_a_folder_with_files_that_hold_nothing_to_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INFERMAXX_CACHE", str(tmp_path / "cache"))
+    source = tmp_path / "in"
+    write_sample(source, "codex")
+    (source / "history.jsonl").write_text('{"text":"a prompt","ts":1}\n', encoding="utf-8")
+    (source / "asked.jsonl").write_text('{"messages":[{"role":"user","content":"x"}]}\n', encoding="utf-8")
+    (source / "empty.jsonl").write_bytes(b"")
+    lines = stats_output((str(source),), "shipped", None, False)
+    assert lines[-1] == "left out: 3 files of no known format, or without anything to use in it"
+    write_sample(source, "weka")
+    written = import_output((str(source),), str(tmp_path / "out"))
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["rollout-own.jsonl"]
+    assert written[-1].startswith("left out: 4 files")
+    with pytest.raises(TranscriptError, match="no format known"):
+        import_output((str(source), str(source / "history.jsonl")), str(tmp_path / "other"))
+    (source / "broken.jsonl").write_bytes(b"no JSON\n")
+    with pytest.raises(TranscriptError, match=r"broken\.jsonl:1: not JSON"):
+        stats_output((str(source),), "shipped", None, False)
+
+
+def test_what_cannot_be_written_says_so(tmp_path: Path) -> None:
+    path = write_sample(tmp_path / "in", "codex")
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(TranscriptError, match="cannot be made"):
+        import_output((str(path),), str(tmp_path / "file" / "out"))
+
+
 def test_a_folder_without_transcripts(tmp_path: Path) -> None:
     sqlite3.connect(tmp_path / "x.db").close()
     with pytest.raises(TranscriptError, match="no transcript in this folder"):

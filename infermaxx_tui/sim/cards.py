@@ -8,10 +8,12 @@ from typing import Final
 import msgspec
 
 from infermaxx_tui.sim.fake_card import FakeCard
-from infermaxx_tui.sim.gpu_timeline import Effect, Moment, played, ramp, throttle
+from infermaxx_tui.sim.gpu_timeline import Effect, Moment, limit_set, played, ramp, throttle
 
 CREEP_MIB_PER_S: Final = 40.0
 THROTTLED_FROM_S: Final = 2.0
+RESET_AT_S: Final = 2.0
+RESET_W: Final = 450.0
 
 
 def creeping(mib_per_s: float = CREEP_MIB_PER_S) -> Effect:
@@ -27,5 +29,9 @@ def creeping(mib_per_s: float = CREEP_MIB_PER_S) -> Effect:
 
 def cards_of(faults: Collection[str]) -> list[FakeCard]:
     """The cards that a server with these faults has: one."""
-    known = {"vram-creep": creeping(), "throttle": throttle(THROTTLED_FROM_S, share=0.9)}
+    known = {
+        "vram-creep": creeping(),
+        "throttle": throttle(THROTTLED_FROM_S, share=0.9),
+        "limit-reset": limit_set(RESET_AT_S, RESET_W),
+    }
     return [FakeCard(played(ramp(), *(effect for name, effect in known.items() if name in faults)))]

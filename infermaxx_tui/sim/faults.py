@@ -40,6 +40,7 @@ _SHORT = ("limits.min_drift_hours=0.0006", "limits.max_loop_lag_share=1.0")
 _DRIFT = ("sessions.rounds=4", *_SHORT, "limits.max_drift_share_per_hour=72")
 """72 times itself in an hour is 2 % a second: what a run of seconds on a busy machine can tell from none."""
 _STEADY = ("sessions.rounds=6", *_DRIFT[1:])
+_LIMIT = ("sessions.rounds=4", "gates.power_limit_w=700", "sensors.interval_s=0.5")
 _VRAM = ("sessions.rounds=8", *_SHORT, "limits.max_vram_mib_per_hour=3600", "sensors.interval_s=0.5")
 
 FAULTS: dict[str, Fault] = {
@@ -103,6 +104,9 @@ FAULTS: dict[str, Fault] = {
     ),
     "throttle": Fault(
         "the card slows itself down by heat, and the tokens with it", "INCONCLUSIVE", None, False, _DRIFT
+    ),
+    "limit-reset": Fault(
+        "the card's power limit is another from the third second on", "INCONCLUSIVE", None, False, _LIMIT
     ),
     "vram-creep": Fault("the server's process takes 40 MiB of VRAM more each second", "FAIL", "drift", False, _VRAM),
 }

@@ -157,7 +157,9 @@ def _of_part(piece: Piece, value: JsonObject, keys: set[str], over_lines: bool) 
             return swe_agent.sessions
         case "trajectory_format" if str(piece.value).startswith("mini-swe-agent"):
             return mini_swe.sessions
-        case "info" if "mini_version" in value:
+        case "info" if "mini_version" in value or ("model_stats" in value and "trajectory" not in keys):
+            return mini_swe.sessions
+        case "messages" if isinstance(as_object(value.get("extra")).get("response"), dict):
             return mini_swe.sessions
         case "conversations" | "conversation" | "messages" if sharegpt.is_turn(value):
             return sharegpt.sessions
@@ -165,7 +167,7 @@ def _of_part(piece: Piece, value: JsonObject, keys: set[str], over_lines: bool) 
             return gemini.document
         case "messages" if "sessionId" in keys and cline.is_message(value):
             return cline.document
-        case "messages" if over_lines and isinstance(value.get("role"), str):
+        case "messages" if over_lines and "info" not in keys and as_text(value.get("role")) == "assistant":
             return chat_documents.object_sessions
         case _:
             return None

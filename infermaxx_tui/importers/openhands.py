@@ -26,8 +26,12 @@ FORMAT = "openhands"
 
 
 def is_folder(path: Path) -> bool:
-    """Whether a folder is one persisted conversation."""
-    return (path / "events").is_dir() and any((path / "events").glob("event-*.json"))
+    """Whether a folder is one persisted conversation, or the events in it."""
+    return any(_events(path).glob("event-*.json"))
+
+
+def _events(path: Path) -> Path:
+    return path / "events" if (path / "events").is_dir() else path
 
 
 def folder(path: Path) -> Iterator[Session]:
@@ -36,8 +40,9 @@ def folder(path: Path) -> Iterator[Session]:
     state: JsonObject = {}
     if (path / "base_state.json").is_file():
         state = next((value for _, value in objects(Pieces(path / "base_state.json"))), {})
-    values = (value for file in sorted((path / "events").glob("event-*.json")) for value in _file(file, loss))
-    session = _session(values, loss, state, path.name, path.name)
+    values = (value for file in sorted(_events(path).glob("event-*.json")) for value in _file(file, loss))
+    name = path.resolve().name
+    session = _session(values, loss, state, name, name)
     if session is not None:
         yield session
 

@@ -149,6 +149,7 @@ def test_a_torn_event_costs_itself_alone(tmp_path: Path) -> None:
     (session,) = load(tmp_path / "conv")
     assert replies(session) == [["a"]]
     assert ledger(session)["torn_tail"] == ledger(session)["malformed_line"] == 1
+    assert replies(load(tmp_path / "conv" / "events")[0]) == [["a"]]
 
 
 def test_a_list_of_events_in_one_file(tmp_path: Path) -> None:

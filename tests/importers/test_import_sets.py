@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import sys
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,6 +18,11 @@ from infermaxx_tui.core.transcript import TranscriptError
 from infermaxx_tui.importers import load, stream
 from infermaxx_tui.importers import pieces as pieces_module
 from infermaxx_tui.importers.pieces import Piece, Pieces, objects
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 CALL = '<tool_call>{"name": "ls", "arguments": {}}</tool_call>'
 HERMES: Json = {
@@ -77,6 +85,13 @@ def test_vllm_multi_turn(tmp_path: Path) -> None:
         ("x", "vllm-multi-turn", [["b", "d"]]),
         ("m-1", "vllm-multi-turn", [["b"]]),
     ]
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstd.compress], ids=["gzip", "zstd"])
+def test_documents_are_read_packed_too(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
+    file = tmp_path / "set.json.packed"
+    file.write_bytes(pack(json.dumps([HERMES] * 3).encode()))
+    assert [session.id for session in load(file)] == ["h1", "h1:2", "h1:3"]
 
 
 def test_chat_json_over_many_lines(tmp_path: Path) -> None:

@@ -84,6 +84,15 @@ def test_mini_swe_agent_with_the_responses_api(tmp_path: Path) -> None:
     assert loss(session) == {"no_system_prompt": 1, "no_tools": 1, "reasoning_encrypted": 1}
 
 
+@pytest.mark.parametrize("info", [{"model_stats": {"api_calls": 1}}, {}], ids=["older info", "no info"])
+@pytest.mark.parametrize("messages_first", [True, False])
+def test_mini_swe_agent_of_older_versions(tmp_path: Path, info: Json, messages_first: bool) -> None:
+    messages = [{"role": "user", "content": "go"}, {"role": "assistant", "content": "a", **noted(1, 100)}]
+    document: Json = {"messages": messages, "info": info} if messages_first else {"info": info, "messages": messages}
+    (session,) = put_document(tmp_path / "x.json", document)
+    assert (session.format, session.requests[0].usage) == ("mini-swe-agent", Usage(100, None, 7))
+
+
 S: Json = {"role": "system", "content": "s"}
 U: Json = {"role": "user", "content": "Fix it.", "agent": "main"}
 

@@ -17,7 +17,7 @@ from infermaxx_tui.importers.blocks import flatten
 from infermaxx_tui.importers.building import Builder, feed
 from infermaxx_tui.importers.chat_messages import tools_text
 from infermaxx_tui.importers.codex_items import Turn, compacted_history, is_context, read_usage, result_of
-from infermaxx_tui.importers.codex_origin import Origin
+from infermaxx_tui.importers.codex_origin import Origin, parent_file
 from infermaxx_tui.importers.jsonl import JsonLines
 from infermaxx_tui.importers.packed import stem
 from infermaxx_tui.importers.values import JsonObject, as_count, as_list, as_object, as_text, dump_json, epoch_s
@@ -55,6 +55,7 @@ def sessions(path: Path) -> Iterator[Session]:
     rollout = _Rollout(path, reader.loss)
     for _, record in reader:
         rollout.take(record)
+        rollout.inherit()
     session = rollout.finish()
     if session is not None:
         yield session
@@ -76,6 +77,32 @@ class _Rollout:
         self._tools = ""
         self._model = ""
         self._time_s: float | None = None
+        self._inherits = True
+        self._inherited = False
+        """Whether lines come from the parent's file."""
+
+    def inherit(self) -> None:
+        """After the first line: takes the history that the session goes on with from its parent's file, as a prompt.
+
+        What that file goes on with in turn is counted as missing: it is not followed any further.
+        """
+        origin, self._inherits, due = self._origin, False, self._inherits
+        if origin is None or not due or not origin.base:
+            return
+        file = parent_file(self._path, origin.base)
+        if file is None:
+            self._loss["history_missing"] += 1
+            return
+        reader = JsonLines(file)
+        self._inherited = True
+        for place, (_, record) in enumerate(reader):
+            ordinal = as_count(record.get("ordinal"))
+            if origin.base_records is not None and (place if ordinal is None else ordinal) >= origin.base_records:
+                break
+            self._loss["history_missing"] += bool(as_object(as_object(record.get("payload")).get("history_base")))
+            self.take(record)
+        self._close_turn()
+        self._inherited = self._builder.copying = False
 
     def take(self, record: JsonObject) -> None:
         """Takes one line."""
@@ -85,7 +112,7 @@ class _Rollout:
         if not payload:
             payload, kind = record, self._bare_kind(record)
         if self._origin is not None:
-            copied = self._origin.is_copied(record, payload, self._time_s)
+            copied = self._inherited or self._origin.is_copied(record, payload, self._time_s)
             if self._builder.copying and not copied:
                 self._close_turn()
             self._builder.copying = copied

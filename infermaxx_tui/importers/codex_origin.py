@@ -23,7 +23,7 @@ class Origin:
     def __init__(self, meta: JsonObject, path: Path, time_s: float | None) -> None:
         spawn = as_object(as_object(as_object(meta.get("source")).get("subagent")).get("thread_spawn"))
         self.id = as_text(meta.get("id"))
-        self.parent = as_text(spawn.get("parent_thread_id")) or None
+        self.parent = as_text(spawn.get("parent_thread_id")) or as_text(meta.get("parent_thread_id")) or None
         """The session that spawned this one as a subagent."""
         forked = as_text(meta.get("forked_from_id"))
         self.reason: Reason = "subagent" if self.parent else "fork" if forked else "start"
@@ -34,14 +34,19 @@ class Origin:
         self._time_s = time_s
         self._line = 0
         self._last_copied: int | None = None
-        if self._source and self._start is None:
+        base = as_object(meta.get("history_base"))
+        self.base = as_text(base.get("thread_id"))
+        """The session whose history this one goes on with without a copy of it."""
+        self.base_records = as_count(base.get("end_ordinal_exclusive"))
+        """How many records of it."""
+        if self._source and self._start is None and not self.base:
             self._last_copied = _last_copied(path, self._source)
             self.unresolved = self._last_copied is None
 
     def is_copied(self, record: JsonObject, payload: JsonObject, time_s: float | None) -> bool:
         """Whether the next line of the file after the first is a copy; lines are asked for in order."""
         self._line += 1
-        if not self._source:
+        if self.base or not (self._source or self._start):
             return False
         ordinal = as_count(record.get("ordinal"))
         ordinal = as_count(payload.get("ordinal")) if ordinal is None else ordinal
@@ -57,7 +62,7 @@ def _last_copied(path: Path, parent: str) -> int | None:
 
     None if the parent's file is not found.
     """
-    file = _parent_file(path, parent)
+    file = parent_file(path, parent)
     if file is None:
         return None
     try:
@@ -71,7 +76,7 @@ def _last_copied(path: Path, parent: str) -> int | None:
     return last
 
 
-def _parent_file(path: Path, parent: str) -> Path | None:
+def parent_file(path: Path, parent: str) -> Path | None:
     """The parent's rollout beside this one, or in the tree of years, months and days that both are in."""
     if any(char in parent for char in "/*?[]"):
         return None

@@ -28,7 +28,8 @@ _TYPES = frozenset({"user", "gemini", "qwen", "info", "error", "warning"})
 
 def is_message(item: JsonObject) -> bool:
     """Whether an item looks like a message of a chat."""
-    return as_text(item.get("type")) in _TYPES and "content" in item and "role" not in item and "message" not in item
+    known = as_text(item.get("type")) in _TYPES and not ("role" in item or "message" in item)
+    return known and ("content" in item or "toolCalls" in item)
 
 
 def is_line(record: JsonObject) -> bool:
@@ -45,7 +46,8 @@ def document(path: Path) -> Iterator[Session]:
     held: Session | None = None
     for _, record in objects(reader):
         messages = (as_object(item) for item in as_list(record.get("messages")))
-        session = _session(messages, as_text(record.get("sessionId")) or stem(path), path.name, Counter())
+        parent = path.parent.name if record.get("kind") == "subagent" else None
+        session = _session(messages, as_text(record.get("sessionId")) or stem(path), path.name, Counter(), parent)
         if session is not None:
             if held is not None:
                 yield held
@@ -59,9 +61,12 @@ def log(path: Path) -> Iterator[Session]:
     reader = JsonLines(path)
     loss = reader.loss
     name = ""
+    parent: str | None = None
     messages: dict[str, JsonObject] = {}
     for number, record in reader:
         name = as_text(record.get("sessionId")) or as_text(as_object(record.get("$set")).get("sessionId")) or name
+        if record.get("kind") == "subagent":
+            parent = path.parent.name
         key = as_text(record.get("id"))
         rewound = as_text(record.get("$rewindTo"))
         if rewound:
@@ -80,23 +85,24 @@ def log(path: Path) -> Iterator[Session]:
             messages[key] = {**messages.get(key, {}), **record}
         elif "sessionId" not in record:
             loss["unknown_record"] += 1
-    session = _session(messages.values(), name or stem(path), path.name, loss)
+    session = _session(messages.values(), name or stem(path), path.name, loss, parent)
     if session is not None:
         yield session
 
 
 def _rewind(messages: dict[str, JsonObject], to: str, loss: Counter[str]) -> None:
-    """Takes a message and all after it out."""
-    if to not in messages:
-        loss["broken_parent"] += 1
-        return
+    """Takes a message and all after it out; everything if it is not there, as the program itself does."""
+    loss["broken_parent"] += to not in messages
     keys = list(messages)
-    for key in keys[keys.index(to) :]:
+    for key in keys[keys.index(to) :] if to in messages else keys:
         loss["branch_dropped"] += as_text(messages.pop(key).get("type")) not in {"user", "info"}
 
 
-def _session(messages: Iterable[JsonObject], name: str, source: str, loss: Counter[str]) -> Session | None:
-    builder = Builder(loss)
+def _session(
+    messages: Iterable[JsonObject], name: str, source: str, loss: Counter[str], parent: str | None
+) -> Session | None:
+    """The session; a subagent's file stands in a folder that is named by its parent's id."""
+    builder = Builder(loss, "subagent" if parent else "start")
     model = ""
     for message in messages:
         time_s = epoch_s(message.get("timestamp"))
@@ -110,7 +116,7 @@ def _session(messages: Iterable[JsonObject], name: str, source: str, loss: Count
                 pass
             case _:
                 loss["unknown_record"] += 1
-    return builder.finish(name, FORMAT, source, model=model or None)
+    return builder.finish(name, FORMAT, source, parent=parent, model=model or None)
 
 
 def _reply(builder: Builder, message: JsonObject, time_s: float | None, loss: Counter[str]) -> None:

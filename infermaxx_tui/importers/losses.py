@@ -53,6 +53,7 @@ LOSSES: Final[dict[str, str]] = {
     # copies and branches
     "dup_dropped": "copies of records, results, counts or requests",
     "history_copied": "replies copied from a parent's history: part of the prompt, no requests",
+    "history_missing": "the session goes on with another's history, whose file was not found",
     "fork_unresolved": "what was copied had to be told by stamps, since the parent's file was not found",
     "synthetic_dropped": "messages that no model wrote, left out",
     "synthetic_kept": "messages that no model wrote, kept in the prompt",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,27 +25,38 @@ def is_record(record: JsonObject) -> bool:
 
 
 def sessions(path: Path) -> Iterator[Session]:
-    """The session of a file: the way from its last record back to its root."""
+    """The session of a file, then its subagents: each the way from its last record back to its root."""
     reader = JsonLines(path)
-    records: dict[str, JsonObject] = {}
+    parts: dict[str, dict[str, JsonObject]] = {"": {}}
     for number, record in reader:
+        agent = as_text(record.get("agentId")) if record.get("isSidechain") is True else ""
+        records = parts.setdefault(agent, {})
         uuid = as_text(record.get("uuid")) or f"line {number}"
         reader.loss["dup_dropped"] += uuid in records
         records.setdefault(uuid, record)
+    loss = reader.loss
+    for agent, records in parts.items():
+        session = _session(records, agent, path, loss)
+        if session is not None:
+            yield session
+            loss = Counter()
+
+
+def _session(records: dict[str, JsonObject], agent: str, path: Path, loss: Counter[str]) -> Session | None:
     kept = _path(records)
-    reader.loss["branch_dropped"] += sum(
-        record.get("type") == "assistant" for uuid, record in records.items() if uuid not in kept
-    )
-    builder = Builder(reader.loss)
-    model = name = ""
+    loss["branch_dropped"] += sum(record.get("type") == "assistant" for u, record in records.items() if u not in kept)
+    builder = Builder(loss, "subagent" if agent else "start")
+    model, name, parent = "", "", ""
     for uuid in kept:
         record = records[uuid]
         name = as_text(record.get("sessionId")) or name
         model = as_text(record.get("model")) or model
+        parent = as_text(as_object(record.get("systemPayload")).get("parentSessionId")) or parent
         _take(builder, record)
-    session = builder.finish(name or stem(path), FORMAT, path.name, model=model or None)
-    if session is not None:
-        yield session
+    name = name or stem(path)
+    if agent:
+        name, parent = f"{name}/{agent}", name
+    return builder.finish(name, FORMAT, path.name, parent=parent or None, model=model or None)
 
 
 def _path(records: dict[str, JsonObject]) -> list[str]:
@@ -65,25 +77,31 @@ def _take(builder: Builder, record: JsonObject) -> None:
     parts = read_parts(as_object(record.get("message")).get("parts"), builder.loss)
     match record.get("type"):
         case "user":
-            _prompt(builder, parts, time_s, person=True)
+            _prompt(builder, parts, time_s, person=record.get("subtype") not in ("notification", "cron"))
         case "tool_result":
             _prompt(builder, parts, time_s, person=False)
         case "assistant":
             builder.reply(_message(parts), read_usage(as_object(record.get("usageMetadata"))), time_s)
         case "system" if record.get("subtype") == "chat_compression":
             builder.open("compaction")
-            history = as_list(as_object(record.get("systemPayload")).get("compressedHistory"))
-            builder.loss["preserved_lost"] += not history
-            for content in map(as_object, history):
-                parts = read_parts(content.get("parts"), builder.loss)
-                if content.get("role") == "model":
-                    builder.carry(_message(parts))
-                else:
-                    _prompt(builder, parts, None, person=False)
+            _carry(builder, as_object(record.get("systemPayload")).get("compressedHistory"))
+        case "system" if record.get("subtype") == "agent_bootstrap":
+            _carry(builder, as_object(record.get("systemPayload")).get("history"))
         case "system":
             pass
         case _:
             builder.loss["unknown_record"] += 1
+
+
+def _carry(builder: Builder, history: object) -> None:
+    """Takes a history that is a part of the next prompt."""
+    builder.loss["preserved_lost"] += not as_list(history)
+    for content in map(as_object, as_list(history)):
+        parts = read_parts(content.get("parts"), builder.loss)
+        if content.get("role") == "model":
+            builder.carry(_message(parts))
+        else:
+            _prompt(builder, parts, None, person=False)
 
 
 def _prompt(builder: Builder, parts: Parts, time_s: float | None, person: bool) -> None:

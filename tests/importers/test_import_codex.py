@@ -286,6 +286,31 @@ def test_a_copied_history_is_a_prompt_and_no_requests(tmp_path: Path, how: Json,
     assert ledger(session) == expected
 
 
+@pytest.mark.parametrize("with_ordinals", [True, False])
+def test_a_history_that_stands_only_in_the_parents_file(tmp_path: Path, with_ordinals: bool) -> None:
+    parent = [meta("parent"), *history(3.0), user("later", 50), answer("later end", 51)]
+    if with_ordinals:
+        parent = [{**line, "ordinal": n} for n, line in enumerate(parent)]
+    base = {"thread_id": "parent", "end_ordinal_exclusive": 7, "end_byte_offset": 1}
+    own = [meta("own", forked_from_id="parent", history_base=base), user("new", 40), answer("end", 40.2)]
+    (alone,) = put_lines(tmp_path / "alone" / "rollout-own.jsonl", own)
+    assert said(alone.requests[0].delta)[1:] == [("user", "new")]
+    assert ledger(alone) == {"history_missing": 1, "usage_missing": 1}
+    put_lines(tmp_path / "rollout-parent.jsonl", parent)
+    (session,) = put_lines(tmp_path / "rollout-own.jsonl", own)
+    carried = [("user", "old"), ("assistant", ""), ("tool", "x"), ("assistant", "old end")]
+    assert said(session.requests[0].delta)[1:] == [*carried, ("user", "new")]
+    assert session.requests[0].delta[0].role == "system"
+    assert ledger(session) == {"history_copied": 2, "usage_missing": 1}
+
+
+def test_an_ordinal_alone_says_what_was_copied(tmp_path: Path) -> None:
+    head = meta("own", thread_source="subagent", parent_thread_id="parent", subagent_history_start_ordinal=3)
+    lines = [user("old"), answer("old end"), user("new"), answer("end")]
+    session = one(tmp_path, head, *({**line, "ordinal": n} for n, line in enumerate(lines, 1)))
+    assert (session.parent, replies(session)) == ("parent", [["end"]])
+
+
 def test_a_fork_in_which_nothing_happened_is_nothing(tmp_path: Path) -> None:
     with pytest.raises(TranscriptError, match="nothing to replay"):
         put_lines(tmp_path / "rollout-own.jsonl", [meta("own", forked_from_id="parent"), *history(0.1)])

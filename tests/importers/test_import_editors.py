@@ -95,10 +95,32 @@ def test_a_gemini_log_whose_messages_are_set_anew(tmp_path: Path) -> None:
 def test_gemini_pictures_failures_and_strange_records(tmp_path: Path) -> None:
     picture: Json = {"inlineData": {"mimeType": "image/png", "data": "A" * 999}}
     empty: Json = {"id": "e", "type": "gemini", "content": "", "timestamp": STAMP.format(1)}
-    lines: list[Json] = [HEAD, user("1", ["see", picture]), empty, answer("2", "a"), {"$rewindTo": "never"}, {"new": 1}]
+    lines: list[Json] = [HEAD, {"$rewindTo": "never"}, user("1", ["see", picture]), empty, answer("2", "a"), {"new": 1}]
     (session,) = put_lines(tmp_path / "x.jsonl", lines)
     assert said(session.requests[0].delta) == [("user", "see\n[image]")]
     assert ledger(session) == {"broken_parent": 1, "failed_reply": 1, "image_dropped": 1, "unknown_record": 1}
+
+
+def test_a_rewind_to_a_message_that_is_not_there_takes_everything_out(tmp_path: Path) -> None:
+    lines: list[Json] = [
+        HEAD,
+        user("1", "gone"),
+        answer("2", "gone"),
+        {"$rewindTo": "x"},
+        user("3", "go"),
+        answer("4", "a"),
+    ]
+    (session,) = put_lines(tmp_path / "x.jsonl", lines)
+    assert said(session.requests[0].delta) == [("user", "go")]
+    assert ledger(session) == {"branch_dropped": 1, "broken_parent": 1}
+
+
+@pytest.mark.parametrize("log", [True, False])
+def test_a_gemini_subagent_stands_in_its_parents_folder(tmp_path: Path, log: bool) -> None:
+    file = tmp_path / "chats" / "g0" / "g1.jsonl"
+    head: Json = {**HEAD, "kind": "subagent"}
+    found = put_lines(file, [head, *CHAT]) if log else put_document(file, {**head, "messages": CHAT})
+    assert [(session.parent, session.windows[0].reason) for session in found] == [("g0", "subagent")]
 
 
 def qwen(uuid: str, parent: str | None, kind: str, *parts: Json, at: int = 0, **more: object) -> Json:
@@ -150,6 +172,25 @@ def test_qwen_code_compresses(tmp_path: Path) -> None:
     )
     assert [window.reason for window in session.windows] == ["start", "compaction"]
     assert said(session.windows[1].requests[0].delta) == [("user", "SUM"), ("assistant", "ok"), ("user", "more")]
+
+
+def test_qwen_codes_subagents_are_sessions(tmp_path: Path) -> None:
+    side: Json = {"isSidechain": True, "agentId": "explore-7"}
+    inherited = [{"role": "user", "parts": [{"text": "task"}]}, {"role": "model", "parts": [{"text": "seen"}]}]
+    boot: Json = {"uuid": "x", "parentUuid": None, "type": "system", "subtype": "agent_bootstrap"}
+    main, agent = put_lines(
+        tmp_path / "chat.jsonl",
+        [
+            qwen("u", None, "user", {"text": "go"}),
+            {**boot, "systemPayload": {"kind": "fork", "history": inherited}, **side},
+            {**qwen("y", "x", "user", {"text": "on"}), **side},
+            qwen("a", "u", "assistant", {"text": "one"}),
+            {**qwen("z", "y", "assistant", {"text": "sub"}), **side},
+        ],
+    )
+    assert (replies(main), replies(agent)) == ([["one"]], [["sub"]])
+    assert (agent.id, agent.parent, agent.windows[0].reason) == ("q1/explore-7", "q1", "subagent")
+    assert said(agent.requests[0].delta) == [("user", "task"), ("assistant", "seen"), ("user", "on")]
 
 
 TASK: list[Json] = [

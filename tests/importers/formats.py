@@ -153,6 +153,7 @@ def _weka() -> Json:
     return {"id": "t1", "block_size": 64, "requests": [ask, child, {**ask, "in": 200, "hash_ids": [1, 2, 3]}]}
 
 
+_UNDONE: Json = {"id": "9", "type": "user", "content": "undone"}
 _STEP: Json = {"query": [_SYSTEM, _USER], "response": "look", "action": "ls", "observation": "x", "execution_time": 1.0}
 _SWE_SEEN: list[Json] = [_SYSTEM, _USER, {"role": "assistant", "content": "look"}, {"role": "user", "content": "x"}]
 
@@ -171,7 +172,7 @@ SAMPLES: dict[str, tuple[str, object]] = {
     "openhands": ("events", _openhands()),
     "openhands list": ("events.json", _openhands()),
     "gemini": ("session.json", {"sessionId": "g1", "messages": _gemini()}),
-    "gemini log": ("session.jsonl", [{"sessionId": "g1", "projectHash": "x"}, *_gemini(), {"$rewindTo": "9"}]),
+    "gemini log": ("session.jsonl", [{"sessionId": "g1", "projectHash": "x"}, *_gemini(), _UNDONE, {"$rewindTo": "9"}]),
     "qwen-code": ("chat.jsonl", _qwen()),
     "cline": ("s.messages.json", {"sessionId": "k1", "messages": _cline()}),
     "cline editor": ("api_conversation_history.json", _cline()),

@@ -49,7 +49,8 @@ def prepare_run(
     marked, earlier = earlier_conversation(wish.faults, folder.id)
     stale = (*known_tags(folder.path.parent, folder), *marked)
     prepared, notes = prepare_now(loaded, wish, url, os.environ.get(wish.api_key_env), stale, startup)
-    for line in (*notes, *plan_lines(prepared.scenario, prepared.plan, folder.path.parent)):
+    bound = () if wish.exclude is None else plan_lines(prepared.scenario, prepared.plan, folder.path.parent)
+    for line in (*notes, *bound):
         note(line)
     comments = [line for line in loaded.text.splitlines() if line.startswith("#")]
     text = "\n".join([*comments, to_toml(prepared.scenario)])

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from infermaxx_tui.core.transcript import Message, Session, ToolCall, Usage
-from infermaxx_tui.importers.blocks import IMAGE, tool_call, without_images
+from infermaxx_tui.importers.blocks import IMAGE, flatten, tool_call, without_images
 from infermaxx_tui.importers.building import Builder
 from infermaxx_tui.importers.values import JsonObject, as_count, as_list, as_object, as_text, epoch_s, first
 
@@ -16,6 +16,10 @@ FORMAT = "opencode"
 
 CLEARED = "[Old tool result content cleared]"
 """What stands in the prompt for a tool result that was cleared to make room."""
+
+
+QUESTION = "What did we do so far?"
+"""What stands in the prompt for the user's place before the summary that a compaction made."""
 
 
 class _Step(NamedTuple):
@@ -150,7 +154,7 @@ class Conversation:
             self._cleared.append((cleared_s, call_id))
         match state.get("status"):
             case "completed":
-                text = as_text(state.get("output"))
+                text = as_text(state.get("output")) or "\n".join(flatten(state.get("content"), self.loss).texts)
             case "error":
                 text = as_text(state.get("error"))
             case _:
@@ -180,7 +184,7 @@ class Conversation:
         self._cleared = []
         text = "\n".join(as_text(part.get("text")) for part in parts if part.get("type") == "text")
         self._builder.open("compaction")
-        self._builder.blank()
+        self._builder.say(QUESTION, person=False)
         self._builder.carry(Message("assistant", text))
 
     def finish(self, stem: str, source: str, spawned_after: int | None) -> Session | None:

@@ -16,6 +16,7 @@ from infermaxx_tui.importers.values import JsonObject, as_list, as_object, as_te
 
 MAGIC = b"SQLite format 3\x00"
 
+_BOOKKEEPING = ("idle", "model-switched", "agent-switched")
 _FIRST, _SECOND = {"session", "message", "part"}, {"session_v2", "session_message"}
 """The tables of the two layouts."""
 
@@ -79,16 +80,18 @@ def _tables(db: sqlite3.Connection) -> set[str]:
 def of_database(path: Path) -> Generator[Stored, None, None]:
     """The sessions of a database, the oldest first; to be closed if it is left early.
 
+    A database that was moved to the second layout still has the tables of the first, which hold the same sessions.
+
     Raises TranscriptError if it is of another program, and sqlite3.Error where it is damaged.
     """
     with contextlib.ExitStack() as stack:
         db = _opened(path, stack)
         tables = _tables(db)
-        if tables >= _FIRST:
-            yield from _first_layout(db)
-        if tables >= _SECOND:
+        if tables >= _SECOND and next(_rows(db, "session_v2", ""), None) is not None:
             yield from _second_layout(db)
-        elif not tables >= _FIRST:
+        elif tables >= _FIRST:
+            yield from _first_layout(db)
+        elif not tables >= _SECOND:
             raise TranscriptError(str(path), None, "an SQLite database of no program known here: give opencode.db")
 
 
@@ -120,7 +123,7 @@ def _columns(db: sqlite3.Connection, table: str) -> list[str]:
 
 
 def _order(columns: list[str]) -> str:
-    return ", ".join([name for name in ("time_created", "id") if name in columns] or ["rowid"])
+    return ", ".join([name for name in ("seq", "time_created", "id") if name in columns] or ["rowid"])
 
 
 def _rows(db: sqlite3.Connection, table: str, where: str, *values: object) -> Iterator[JsonObject]:
@@ -185,8 +188,8 @@ def _typed_messages(
                 summary = {"type": "text", "text": first_text(data, "summary", "text")}
                 yield {**head, "role": "user"}, [{"type": "compaction"}]
                 yield {**head, "role": "assistant", "summary": True}, [summary]
-            case _:
-                loss["unknown_record"] += 1
+            case kind:
+                loss["unknown_record"] += kind not in _BOOKKEEPING
 
 
 def first_text(data: JsonObject, *keys: str) -> str:

@@ -15,7 +15,7 @@ from importtools import Json, loss, put_document, replies, said
 
 from infermaxx_tui.core.transcript import Session, TranscriptError, Usage
 from infermaxx_tui.importers import load
-from infermaxx_tui.importers.opencode_parts import CLEARED
+from infermaxx_tui.importers.opencode_parts import CLEARED, QUESTION
 
 T0 = 1777626000000
 
@@ -162,8 +162,12 @@ def test_a_compaction_is_a_request_and_opens_a_window(tmp_path: Path) -> None:
     )
     assert [window.reason for window in session.windows] == ["start", "compaction"]
     assert replies(session) == [["a", "SUMMARY"], ["b"]]
-    assert said(session.windows[1].requests[0].delta) == [("user", ""), ("assistant", "SUMMARY"), ("user", "go on")]
-    assert ledger(session) == {"prompt_missing": 2}
+    assert said(session.windows[1].requests[0].delta) == [
+        ("user", QUESTION),
+        ("assistant", "SUMMARY"),
+        ("user", "go on"),
+    ]
+    assert ledger(session) == {"prompt_missing": 1}
 
 
 def test_what_was_reverted_failed_or_not_sent(tmp_path: Path) -> None:
@@ -266,22 +270,31 @@ def test_turns_that_are_only_in_the_write_ahead_log_are_read(live: Path, tmp_pat
     check_whole(load(bare / "opencode.db")[0])
 
 
-def test_the_second_layout(tmp_path: Path) -> None:
-    db = sqlite3.connect(tmp_path / "opencode.db")
+def test_the_second_layout_counts_alone_where_the_first_is_still_there(tmp_path: Path) -> None:
+    db = database(tmp_path / "opencode.db", again(WHOLE))
     db.execute("CREATE TABLE session_v2 (id TEXT, parent_id TEXT, time_created INTEGER)")
     db.execute("CREATE TABLE session_message (id TEXT, session_id TEXT, type TEXT, time_created INTEGER, data TEXT)")
     db.execute("INSERT INTO session_v2 VALUES ('ses_1', NULL, 1)")
     tokens = {"input": 100, "output": 3, "cache": {"read": 0}}
+    state: Json = {"status": "completed", "input": {}, "content": [text("out")]}
     rows: list[tuple[str, Json]] = [
         ("system", {"text": "Be short."}),
         ("user", {"text": "go"}),
         ("synthetic", {"text": "<note>"}),
-        ("assistant", {"content": [text("a"), tool("c1")], "tokens": tokens, "model": {"id": "m"}}),
+        (
+            "assistant",
+            {
+                "content": [text("a"), {"type": "tool", "id": "c1", "name": "read", "state": state}],
+                "tokens": tokens,
+                "model": {"id": "m"},
+            },
+        ),
         ("shell", {"command": "ls", "output": "x"}),
         ("assistant", {"content": [text("b")], "tokens": tokens}),
         ("compaction", {"summary": "SUM"}),
         ("user", {"text": "on"}),
         ("assistant", {"content": [text("c")], "tokens": tokens}),
+        ("model-switched", {}),
         ("new", {}),
     ]
     for n, (kind, data) in enumerate(rows):
@@ -292,7 +305,7 @@ def test_the_second_layout(tmp_path: Path) -> None:
     assert replies(session) == [["a", "b", "SUM"], ["c"]]
     assert said(session.requests[0].delta) == [("system", "Be short."), ("user", "go\n<note>")]
     assert said(session.requests[1].delta) == [("tool", "out"), ("user", "ls\nx")]
-    assert loss(session)["layout_unverified"] == 1
+    assert loss(session)["layout_unverified"] == loss(session)["unknown_record"] == 1
 
 
 def test_the_old_tree(tmp_path: Path) -> None:

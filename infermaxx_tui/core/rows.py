@@ -35,20 +35,20 @@ def tokens_text(tokens: int | None) -> str:
 def status_line(state: RunState, width: int) -> str:
     """One line of at most `width` characters that says how a run goes.
 
-    Time, streams, speed and depth, recalls with their 95 % bound, and what went wrong.
+    Time, streams, speed and depth, recalls, what went wrong, and last, since a narrow line is cut, the 95 % bounds.
     """
     if state.meta is None:
         return "waiting for the run's first line"[:width]
     complete = sum(recall.complete for recall in state.recalls)
     lost = sum(recall.miss for recall in state.recalls)
-    worth = f", {worth_of(state)}" if complete else ""
     recalled = sum(recall.cls in RECALLED for recall in state.recalls)
     parts = [
         state.meta.scenario,
         duration_text(state.elapsed_ms),
         *_activity(state),
-        f"recalls {recalled}/{complete} of {state.planned.recalls}{worth}",
+        f"recalls {recalled}/{complete} of {state.planned.recalls}",
         *_troubles(state, lost),
+        *((worth_of(state),) if complete else ()),
     ]
     return harmless(" · ".join(parts))[: max(width, 0)]
 

@@ -72,7 +72,7 @@ class Fold:
             e.ServerLost: self._server_lost,
             e.EvidenceLost: self._lost_evidence,
             e.GpuProbed: self._gpus.probed,
-            e.GpuRead: self._gpus.read,
+            e.GpuRead: self._gpu_read,
         }
         self._also = self._drift.takers()
         """What takes an event in after that."""
@@ -140,7 +140,8 @@ class Fold:
         self._run.startup = event
 
     def _gate_checked(self, event: e.GateChecked) -> None:
-        self._run.gates[event.name] = newest_gate(self._run.gates.get(event.name), event)
+        key = (event.name, event.when)
+        self._run.gates[key] = newest_gate(self._run.gates.get(key), event)
 
     def _tag_planted(self, event: e.TagPlanted) -> None:
         self._streams.planted(event.session)
@@ -206,6 +207,9 @@ class Fold:
 
     def _reconciled(self, record: Record, event: e.CountsReconciled) -> None:
         self._gauges.reconciled((record.part, record.seq), event)
+
+    def _gpu_read(self, record: Record, event: e.GpuRead) -> None:
+        self._gpus.read(record, event, len(self._streams.open), self._streams.in_flight_peak > 0)
 
     def _noted(self, event: e.Noted) -> None:
         self._run.notes.append(event.text)

@@ -8,7 +8,7 @@ import msgspec
 
 from infermaxx_tui.core.events import GpuProbed, GpuRead, Record
 from infermaxx_tui.core.gpu import GpuCard, GpuProbe, GpuReading
-from infermaxx_tui.core.gpu_card import COUNTERS, KeptCard, take
+from infermaxx_tui.core.gpu_card import COUNTERS, KeptCard, Load, take
 from infermaxx_tui.core.gpu_reasons import reason_names
 from infermaxx_tui.core.gpu_summary import CardSummary, EnergyPerToken, GpuSummary, Spread
 
@@ -24,6 +24,8 @@ class Gpus(msgspec.Struct):
     """By source."""
     cards: dict[int, KeptCard] = {}
     rounds: int = 0
+    open_before: int = 0
+    """Requests that were open in the last round."""
     covered_ms: float = 0.0
     costs: dict[str, list[float]] = {}
     """By `fast` and `slow`: how many, their sum and the largest, in ms."""
@@ -38,8 +40,10 @@ class Gpus(msgspec.Struct):
             else:
                 known.card, known.source, known.local = card, event.probe.source, event.probe.local
 
-    def read(self, record: Record, event: GpuRead) -> None:
-        """One round."""
+    def read(self, record: Record, event: GpuRead, open_now: int = 0, sent: bool = True) -> None:
+        """One round; `open_now`: requests of ours that are open, `sent`: whether there ever was one."""
+        when: Load = "quiet" if not sent else "ours" if open_now or self.open_before else "other"
+        self.open_before = open_now
         self.rounds += 1
         self.covered_ms += event.window_ms
         self._cost("fast", event.fast_ms)
@@ -50,7 +54,7 @@ class Gpus(msgspec.Struct):
             if card is None:
                 unnamed = GpuCard(gpu=reading.gpu, server_why="the log has no probe of it")
                 card = self.cards[reading.gpu] = KeptCard(unnamed, "none", True)
-            take(card, at, reading, event.window_ms)
+            take(card, at, reading, event.window_ms, when)
 
     def _cost(self, tier: str, ms: float | None) -> None:
         if ms is None:
@@ -102,7 +106,11 @@ def _summed(card: KeptCard) -> CardSummary:
         source=card.source,
         local=card.local,
         readings=card.readings,
+        streamed=card.streamed,
+        worked=card.worked,
         loaded=card.loaded,
+        quiet_w=card.quiet_w,
+        quiet_busy=card.quiet_busy,
         last=msgspec.convert({"gpu": card.card.gpu, **card.newest}, GpuReading) if card.readings else None,
         power_mean_w=card.power_integral_mj / card.power_ms if card.power_ms else card.power_before_w,
         power_max_w=card.most.get("power_instant_w", card.most.get("power_w")),

@@ -41,7 +41,7 @@ class RunFacts:
     planned_recalls: int = 0
     regime: Regime | None = None
     startup: StartupRead | None = None
-    gates: dict[str, GateChecked] = field(default_factory=dict)
+    gates: dict[tuple[str, str], GateChecked] = field(default_factory=dict)
     asked: int = 0
     answered: int = 0
     outcomes: dict[tuple[RequestKind, Outcome], int] = field(default_factory=dict)

@@ -6,12 +6,13 @@ that nobody can see is unknown, and counts against a run only if its scenario as
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, Literal
 
 import msgspec
 
 from infermaxx_tui.core.events import GateChecked
+from infermaxx_tui.core.fold_server import newest_gate
 from infermaxx_tui.core.gpu import GpuCard, why_none
 from infermaxx_tui.core.gpu_summary import CardSummary, GpuSummary
 from infermaxx_tui.core.regime import Regime
@@ -24,6 +25,11 @@ ENOUGH_BLOCKS: Final = 64
 """Blocks of prompt that must have been looked up before a prefix cache without a hit counts as dead."""
 MOSTLY: Final = 0.5
 """Share of the readings with somebody waiting from which the server is short of slots, and not just busy."""
+
+
+WORKED: Final = 0.1
+"""Share of the readings with a request open from which a card is in use: a reading looks at the last part of a second
+only, and may miss the short steps of a small model on a large card."""
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -86,6 +92,14 @@ def after(scenario: Scenario, at_once: int, regime: Regime, gpu: GpuSummary, ser
     return list(_told(scenario, answers, "after"))
 
 
+def standing(gates: Iterable[GateChecked]) -> list[GateChecked]:
+    """One answer for each gate, of those before and after the run: a failure stays, knowing beats not knowing."""
+    stands: dict[str, GateChecked] = {}
+    for gate in gates:
+        stands[gate.name] = newest_gate(stands.get(gate.name), gate)
+    return list(stands.values())
+
+
 def _told(scenario: Scenario, answers: dict[str, Answer], when: Literal["before", "after"]) -> Iterator[GateChecked]:
     """What is asked for, and what is known anyhow."""
     wanted = asked(scenario)
@@ -140,12 +154,22 @@ def _holds_memory(cards: list[GpuCard], blind: str) -> Answer:
 
 
 def _worked(cards: list[CardSummary], blind: str) -> Answer:
+    """By the readings that were taken while a request of ours was open: at other times a card may rest."""
     if not cards or not any(card.readings for card in cards):
         return Answer("unknown", f"no card of the server was read: {blind}")
-    busy, read = sum(card.loaded for card in cards), sum(card.readings for card in cards)
-    if busy:
+    read = sum(card.streamed for card in cards)
+    if not read:
+        return Answer("unknown", "its card was never read while a request was open")
+    busy = sum(card.worked for card in cards)
+    if busy >= WORKED * read:
         return Answer("pass", f"at work in {busy} of {read} readings")
-    return _unused(f"its card was at work in none of {read} readings")
+    return _unused(f"its card was at work in {busy or 'none'} of {read} readings{_rested(cards)}")
+
+
+def _rested(cards: list[CardSummary]) -> str:
+    """What an idle card is held to be here, by what was read of it before the first request."""
+    known = [f"{card.quiet_w:.0f} W" for card in cards if card.quiet_w is not None]
+    return f"; before the first request it took {', '.join(known)}" if known else ""
 
 
 def _unused(said: str) -> Answer:

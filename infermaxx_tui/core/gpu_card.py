@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
@@ -21,11 +21,21 @@ COUNTERS: Final = {
 """Cumulative counters by the names that shares have, and the readings that they are."""
 GROWING: Final = (*COUNTERS.values(), "energy_j", "ecc_corrected", "ecc_uncorrected", "pcie_replays")
 LOADED_PERCENT: Final = 20
-"""A card is at work above this share of time in which a kernel ran."""
+"""From this share of time in which a kernel ran a card is under load, whoever gives it the work; only then do its
+clocks say something about heat."""
+QUIET_TIMES: Final = 2
+"""So many times busier than before the first request: more than a desktop that draws does by itself."""
+POWER_STEP: Final = 1.1
+"""So many times the power before the first request is more than an idle card's power wanders."""
+POWER_STEP_W: Final = 5.0
+"""At least that much more, for a card that takes next to nothing when idle."""
 CLOCK_STEP_MHZ: Final = 15
 """NVIDIA's own step between clocks; what comes beyond so many different ones is counted in these steps."""
 _MOST_CLOCKS: Final = 512
 _FEW: Final = 8
+Load = Literal["quiet", "ours", "other"]
+"""What a reading was taken during: before the first request, with a request of ours open (now or a round before), or at
+any other time."""
 
 
 class KeptCard(msgspec.Struct):
@@ -36,7 +46,11 @@ class KeptCard(msgspec.Struct):
     local: bool
     newest: dict[str, int | float | str | None] = {}
     readings: int = 0
+    streamed: int = 0
+    worked: int = 0
     loaded: int = 0
+    quiet_busy: int | None = None
+    quiet_w: float | None = None
     since_slow_ms: float = 0.0
     window_ms: float = 0.0
     grown: dict[str, float] = {}
@@ -65,7 +79,7 @@ class KeptCard(msgspec.Struct):
     lost_now: bool = False
 
 
-def take(card: KeptCard, at: Ref, reading: GpuReading, window_ms: float) -> None:
+def take(card: KeptCard, at: Ref, reading: GpuReading, window_ms: float, when: Load = "other") -> None:
     """Takes one reading in, `window_ms` after the round before; 0: nothing is known of the time before."""
     for number in reading.xids:
         card.xids[number] = card.xids.get(number, 0) + 1
@@ -90,19 +104,61 @@ def take(card: KeptCard, at: Ref, reading: GpuReading, window_ms: float) -> None
     if reading.reasons is not None:
         card.reason_rounds += 1
         card.reasons[reading.reasons] = card.reasons.get(reading.reasons, 0) + 1
-    if at_work(reading):
-        _loaded(card, reading)
+    if when == "quiet":
+        _quiet(card, reading)
+    working = at_work(reading, card, when)
+    card.streamed += when == "ours"
+    card.worked += working and when == "ours"
+    if working:
+        _at_work(card, reading)
+    if under_load(reading):
+        _held_down(card, reading)
     if any(getattr(reading, name) is not None for name in GROWING):
         _grow(card, reading)
     _limit(card, at, reading)
     _company(card, reading)
 
 
-def at_work(reading: GpuReading) -> bool:
-    """Whether the card computed at that moment, by its own word; a card that says neither is taken to be idle."""
+def at_work(reading: GpuReading, card: KeptCard, when: Load) -> bool:
+    """Whether the card computed at that moment.
+
+    While a request of ours was open, it did if a kernel ran in any share of the last sample (at least QUIET_TIMES the
+    share before the first request), or if it took POWER_STEP times the power that it took before the first request: a
+    small model keeps a large card busy for a few percent of the time. Energy is not looked at apart from power, which
+    is its growth, read more often. At any other time, and for a card that gives neither, it must say itself that it is
+    under load.
+    """
+    if under_load(reading):
+        return True
+    if when != "ours":
+        return False
+    if reading.busy_percent is not None and reading.busy_percent > QUIET_TIMES * (card.quiet_busy or 0):
+        return True
+    power_w = _power_of(reading)
+    if power_w is None or card.quiet_w is None:
+        return False
+    return power_w >= max(POWER_STEP * card.quiet_w, card.quiet_w + POWER_STEP_W)
+
+
+def under_load(reading: GpuReading) -> bool:
+    """Whether the card says itself that it has work to do; one that says neither is taken to be idle."""
     if reading.busy_percent is not None:
         return reading.busy_percent >= LOADED_PERCENT
     return reading.reasons is not None and not is_idle(reading.reasons)
+
+
+def _quiet(card: KeptCard, reading: GpuReading) -> None:
+    """The least of what was read before anything was sent: what comes on top of it is the run's."""
+    power_w = _power_of(reading)
+    if reading.busy_percent is not None:
+        known = reading.busy_percent if card.quiet_busy is None else card.quiet_busy
+        card.quiet_busy = min(known, reading.busy_percent)
+    if power_w is not None:
+        card.quiet_w = power_w if card.quiet_w is None else min(card.quiet_w, power_w)
+
+
+def _power_of(reading: GpuReading) -> float | None:
+    return reading.power_w if reading.power_w is not None else reading.power_instant_w
 
 
 def _newest(card: KeptCard, reading: GpuReading) -> None:
@@ -119,7 +175,7 @@ _SCALARS: Final = tuple(
 
 def _power(card: KeptCard, reading: GpuReading, window_ms: float) -> None:
     """Trapezoids between rounds."""
-    power_w = reading.power_w if reading.power_w is not None else reading.power_instant_w
+    power_w = _power_of(reading)
     if power_w is None:
         card.power_before_w = None
         return
@@ -140,7 +196,7 @@ def _extremes(card: KeptCard, reading: GpuReading) -> None:
         card.vram_first_mib = reading.vram_used_mib
 
 
-def _loaded(card: KeptCard, reading: GpuReading) -> None:
+def _at_work(card: KeptCard, reading: GpuReading) -> None:
     card.loaded += 1
     for counts, mhz in ((card.sm, reading.sm_mhz), (card.mem, reading.mem_mhz)):
         if mhz is not None:
@@ -151,6 +207,10 @@ def _loaded(card: KeptCard, reading: GpuReading) -> None:
         value = getattr(reading, name)
         if value is not None:
             card.least[name] = min(card.least.get(name, value), value)
+
+
+def _held_down(card: KeptCard, reading: GpuReading) -> None:
+    """Counts rounds under load with low clocks that no power cap explains."""
     top, limit_w = card.card.max_sm_mhz, reading.limit_w or _number(card.newest.get("limit_w")) or card.card.limit_w
     if reading.sm_mhz is None or reading.power_w is None or reading.reasons is None or not top or not limit_w:
         return

@@ -9,7 +9,7 @@ from infermaxx_tui.core.gpu import GpuCard, GpuProbe, GpuProcess, GpuReading
 
 
 class Spread(msgspec.Struct, frozen=True):
-    """Of readings under load: how many, the least, the median and the most; None where n is 0."""
+    """Of readings at work: how many, the least, the median and the most; None where n is 0."""
 
     n: int
     least: int | None
@@ -33,8 +33,16 @@ class CardSummary(msgspec.Struct, frozen=True, kw_only=True):
     local: bool
     readings: int
     """Rounds in which the card answered."""
+    streamed: int
+    """Those of them that were taken while a request of ours was open, or had been a round before."""
+    worked: int
+    """Those of `streamed` in which it was at work."""
     loaded: int
-    """Those of them in which it was at work."""
+    """Those of `readings` in which it was at work (core.gpu_card.at_work says from what that is seen)."""
+    quiet_w: float | None
+    """Least power before the first request; None: it was not read then."""
+    quiet_busy: int | None
+    """The same for the share of time in which a kernel ran, in percent."""
     last: GpuReading | None
     """The newest value of each reading."""
     power_mean_w: float | None

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
+from infermaxx_tui.core.gpu import why_none
 from infermaxx_tui.core.gpu_summary import GpuSummary
 from infermaxx_tui.core.regime import Regime
 from infermaxx_tui.core.state import RunState
@@ -25,7 +28,7 @@ class RegimeReached(Regime, frozen=True, kw_only=True):
     cached_tokens: int | None = None
     """Prompt tokens that the server took from its cache, by its own count."""
     sm_mhz_median: int | None = None
-    """Under load, of the server's slowest card; so are the memory's."""
+    """Of the readings in which it was at work, of the server's slowest card; so are the memory's."""
     mem_mhz_median: int | None = None
     gpu_power_mean_w: float | None = None
     """Of all the server's cards together."""
@@ -56,7 +59,7 @@ def reached(state: RunState) -> RegimeReached:
             missing.setdefault(name, "not noted")
     for name, figure in msgspec.structs.asdict(cards).items():
         if figure is None:
-            missing.setdefault(name, state.gpus.reason or _NOT_OF_SERVER)
+            missing.setdefault(name, _why_not(name, state.gpus))
     noted["missing"] = dict(sorted(missing.items()))
     return RegimeReached(
         **noted,
@@ -78,7 +81,30 @@ def reached(state: RunState) -> RegimeReached:
     )
 
 
-_NOT_OF_SERVER = "no card is known to be the server's, or it does not say"
+_READ_FOR: Final = {
+    "sm_mhz_median": ("sm_mhz",),
+    "mem_mhz_median": ("mem_mhz",),
+    "gpu_power_mean_w": ("power_w", "power_instant_w"),
+    "thermal_share": ("thermal_ms", "sw_thermal_ms", "hw_thermal_ms"),
+    "power_capped_share": ("power_capped_ms",),
+}
+"""By field, the readings that it is made of: one of them would do."""
+
+
+def _why_not(name: str, gpus: GpuSummary) -> str:
+    """Why the server's cards give no such figure: there are none, they do not say, or never when it counted."""
+    if not gpus.of_server:
+        return gpus.reason or f"no card is known to be the server's: {why_none(gpus.probes)}"
+    needed = _READ_FOR.get(name, ())
+    for one in gpus.of_server:
+        if not one.readings:
+            return one.lost_why or "the server's card was never read"
+        said = [one.card.why_not(reading) for reading in needed]
+        if said and all(said):
+            return f"{needed[0]}: {said[0]}"
+    if name.endswith("_median"):
+        return f"the server's card was at work in none of {sum(one.readings for one in gpus.of_server)} readings"
+    return "the server's card was read less than twice"
 
 
 class _During(msgspec.Struct, frozen=True):

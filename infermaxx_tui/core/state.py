@@ -234,7 +234,7 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     startup: StartupRead | None = None
     """What the server's start-up log says; None if nobody looked for one."""
     gates: tuple[GateChecked, ...] = ()
-    """Conditions of the run, the newest answer of each."""
+    """Conditions of the run, each as it stood before and after; core.gates.standing says what holds."""
     inflation: Inflation | None = None
     """The newest wave's speed beside the first one's; None while there is only one."""
     quality: Asked = Asked()

@@ -10,8 +10,7 @@ import msgspec
 import orjson
 
 from infermaxx_tui.core import gates
-from infermaxx_tui.core.events import GateChecked, Noted
-from infermaxx_tui.core.fold_server import newest_gate
+from infermaxx_tui.core.events import Noted
 from infermaxx_tui.core.gates import Probe
 from infermaxx_tui.core.wire_odd import one_line
 from infermaxx_tui.runner.client import TRANSPORT_ERRORS
@@ -30,13 +29,13 @@ async def check_before(run: RunContext, sensors: bool) -> None:
     """Logs the gates; one that decides and fails asks the run to end before anything is sent."""
     scenario = run.scenario
     asked = gates.asked(scenario)
-    if sensors and any(asked[name] for name in _OF_GPU):
+    if sensors and any(asked[name] for name in (*_OF_GPU, "prefix_cache")):
         await _sensors_spoke(run)
     probe = await _repeat_a_prompt(run) if asked["prefix_cache"] else None
     gpu = run.recorder.fold.snapshot().gpus
     at_once, regime = run.prepared.plan.at_once, run.prepared.regime
     for gate in gates.before(scenario, at_once, regime, gpu, probe):
-        _log(run, gate)
+        run.recorder.emit(gate)
         if gate.required and gate.outcome == "fail":
             advice = f"; {gate.advice}" if gate.advice else ""
             run.recorder.emit(Noted(text=f"gate {gate.name}: {gate.said}{advice}"))
@@ -48,18 +47,14 @@ def check_after(run: RunContext) -> None:
     state = run.recorder.fold.snapshot()
     at_once, regime = run.prepared.plan.at_once, run.prepared.regime
     for gate in gates.after(run.scenario, at_once, regime, state.gpus, state.server):
-        _log(run, gate)
-
-
-def _log(run: RunContext, gate: GateChecked) -> None:
-    before = next((one for one in run.recorder.fold.snapshot().gates if one.name == gate.name), None)
-    if newest_gate(before, gate) is gate:
         run.recorder.emit(gate)
 
 
 async def _sensors_spoke(run: RunContext) -> None:
+    """Waits for a reading of each card of the server: what it does before anything is sent, it does at rest."""
     for _ in range(round(_PROBE_WAIT_S / _POLL_S)):
-        if run.recorder.fold.snapshot().gpus.probes:
+        seen = run.recorder.fold.snapshot().gpus
+        if seen.probes and all(card.readings or card.lost for card in seen.of_server):
             return
         await anyio.sleep(_POLL_S)
 

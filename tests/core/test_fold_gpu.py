@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from infermaxx_tui.core.events import GpuProbed, GpuRead, Record
 from infermaxx_tui.core.fold_gpu import Gpus
 from infermaxx_tui.core.gpu import GpuCard, GpuProbe, GpuProcess, GpuReading, gpu_name, power_limit_w
-from infermaxx_tui.core.gpu_card import at_work
+from infermaxx_tui.core.gpu_card import KeptCard, Load, take
 from infermaxx_tui.core.gpu_regime import sensor_lines, with_gpus
 from infermaxx_tui.core.gpu_summary import GpuSummary
 from infermaxx_tui.core.regime import Regime
@@ -114,12 +114,74 @@ def test_clocks_are_judged_under_load_only() -> None:
     assert (found.sm_mhz.n, found.sm_mhz.least, found.loaded) == (3, 1980, 3)
 
 
-def test_at_work_by_its_own_word() -> None:
-    assert at_work(GpuReading(gpu=0, busy_percent=20))
-    assert not at_work(GpuReading(gpu=0, busy_percent=19, reasons=0))
-    assert at_work(GpuReading(gpu=0, reasons=4))
-    assert not at_work(GpuReading(gpu=0, reasons=1))
-    assert not at_work(GpuReading(gpu=0))
+RESTING = GpuReading(gpu=0, busy_percent=0, power_w=119.0)
+DESKTOP = GpuReading(gpu=0, busy_percent=4, power_w=20.0)
+HIDDEN = GpuReading(gpu=0, power_w=80.0)
+SILENT = GpuReading(gpu=0)
+AT_WORK = [
+    (RESTING, GpuReading(gpu=0, busy_percent=1, power_w=119.0), "ours", True),
+    (RESTING, GpuReading(gpu=0, busy_percent=0, power_w=138.0), "ours", True),
+    (RESTING, GpuReading(gpu=0, busy_percent=0, power_w=125.0), "ours", False),
+    (RESTING, GpuReading(gpu=0, busy_percent=8, power_w=138.0), "other", False),
+    (RESTING, GpuReading(gpu=0, busy_percent=8, power_w=138.0), "quiet", False),
+    (RESTING, GpuReading(gpu=0, busy_percent=20, power_w=119.0), "other", True),
+    (DESKTOP, GpuReading(gpu=0, busy_percent=6, power_w=22.0), "ours", False),
+    (DESKTOP, GpuReading(gpu=0, busy_percent=9, power_w=22.0), "ours", True),
+    (DESKTOP, GpuReading(gpu=0, busy_percent=4, power_w=24.0), "ours", False),
+    (DESKTOP, GpuReading(gpu=0, busy_percent=4, power_w=26.0), "ours", True),
+    (HIDDEN, GpuReading(gpu=0, power_w=81.0), "ours", False),
+    (HIDDEN, GpuReading(gpu=0, power_instant_w=95.0), "ours", True),
+    (SILENT, GpuReading(gpu=0, busy_percent=1), "ours", True),
+    (SILENT, GpuReading(gpu=0, power_w=300.0), "ours", False),
+    (SILENT, GpuReading(gpu=0, busy_percent=19, reasons=0), "other", False),
+    (SILENT, GpuReading(gpu=0, reasons=4), "other", True),
+    (SILENT, GpuReading(gpu=0, reasons=1), "ours", False),
+    (SILENT, SILENT, "ours", False),
+]
+"""What was read before the first request, what was read then, during what, and whether the card computed."""
+
+
+@pytest.mark.parametrize(("quiet", "reading", "when", "worked"), AT_WORK)
+def test_at_work_is_more_than_before_the_first_request(
+    quiet: GpuReading, reading: GpuReading, when: Load, worked: bool
+) -> None:
+    card = KeptCard(CARD, "nvml", True)
+    take(card, (0, 0), quiet, 0.0, "quiet")
+    take(card, (0, 1), reading, 1000.0, when)
+    assert card.loaded == worked
+    assert card.worked == (worked and when == "ours")
+    assert card.streamed == (when == "ours")
+
+
+def test_what_a_card_rests_at_is_the_least_that_was_read_before_the_first_request() -> None:
+    card = KeptCard(CARD, "nvml", True)
+    for reading in (DESKTOP, RESTING, SILENT):
+        take(card, (0, 0), reading, 1000.0, "quiet")
+    take(card, (0, 1), GpuReading(gpu=0, busy_percent=0, power_w=1.0), 1000.0, "ours")
+    assert (card.quiet_busy, card.quiet_w) == (0, 20.0)
+
+
+def test_a_round_counts_as_ours_while_a_request_is_open_and_once_after_it() -> None:
+    gpus = Gpus()
+    probed = GpuProbed(probe=GpuProbe(source="nvml", cards=(CARD,)))
+    gpus.probed(Record(0, 0, 0, 0, probed), probed)
+    event = GpuRead(gpus=(GpuReading(gpu=0, busy_percent=2, sm_mhz=1500),), server=(0,), window_ms=1000.0)
+    for open_now, sent in ((0, False), (3, True), (0, True), (0, True)):
+        gpus.read(Record(0, 1, 0, 0, event), event, open_now, sent)
+    found = gpus.summary(0, 0, None, 0).cards[0]
+    assert (found.readings, found.streamed, found.quiet_busy) == (4, 2, 2)
+    assert (found.worked, found.sm_mhz.n) == (0, 0)
+
+
+def test_a_card_that_is_hardly_busy_says_nothing_of_heat() -> None:
+    """Its low clocks may be its own choice, so they are not held against it."""
+    card = KeptCard(msgspec.structs.replace(CARD, max_sm_mhz=1980, limit_w=700.0), "nvml", True)
+    take(card, (0, 0), RESTING, 0.0, "quiet")
+    barely = GpuReading(gpu=0, busy_percent=8, power_w=138.0, sm_mhz=900, reasons=0)
+    take(card, (0, 1), barely, 1000.0, "ours")
+    assert (card.worked, card.judged, dict(card.sm)) == (1, 0, {900: 1})
+    take(card, (0, 2), msgspec.structs.replace(barely, busy_percent=80), 1000.0, "ours")
+    assert (card.judged, card.slowed) == (1, 1)
 
 
 def test_a_reading_of_a_card_that_was_never_probed_is_kept_and_is_nobodys() -> None:

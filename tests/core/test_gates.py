@@ -8,7 +8,7 @@ import pytest
 from infermaxx_tui.core import events as e
 from infermaxx_tui.core.events import GateChecked
 from infermaxx_tui.core.fold_server import newest_gate
-from infermaxx_tui.core.gates import Probe, after, asked, before
+from infermaxx_tui.core.gates import Probe, after, asked, before, standing
 from infermaxx_tui.core.gpu import GpuCard, GpuProbe, GpuProcess, GpuReading
 from infermaxx_tui.core.gpu_summary import GpuSummary
 from infermaxx_tui.core.histories import history, state_of
@@ -17,6 +17,7 @@ from infermaxx_tui.core.limits import Limits
 from infermaxx_tui.core.regime import Regime
 from infermaxx_tui.core.scenario import Scenario, parse_scenario
 from infermaxx_tui.core.server_seen import ServerSeen
+from infermaxx_tui.core.verdict import judge_run
 
 EVERYTHING = """
 name = "x"
@@ -47,11 +48,15 @@ def probed(*cards: GpuCard) -> GpuSummary:
     return GpuSummary(probes=(GpuProbe(source="nvml", cards=cards),))
 
 
-def folded(card: GpuCard, *readings: GpuReading) -> GpuSummary:
+def folded(card: GpuCard, *readings: GpuReading, quiet: GpuReading | None = None, late: bool = False) -> GpuSummary:
+    """Readings while the first request is open, or after the last one; `quiet`: one before the first."""
     events = history()
-    seen: list[e.AnyEvent] = [e.GpuProbed(probe=GpuProbe(source="nvml", cards=(card,)))]
-    seen += [e.GpuRead(gpus=(reading,), window_ms=1000.0, fast_ms=0.1) for reading in readings]
-    return state_of([*events[:-1], *seen, events[-1]]).gpus
+    sent = next(at for at, event in enumerate(events) if isinstance(event, e.RequestStarted))
+    first: list[e.AnyEvent] = [e.GpuProbed(probe=GpuProbe(source="nvml", cards=(card,)))]
+    first += [] if quiet is None else [e.GpuRead(gpus=(quiet,), window_ms=0.0)]
+    seen = [e.GpuRead(gpus=(reading,), window_ms=1000.0, fast_ms=0.1) for reading in readings]
+    cut = len(events) - 1 if late else sent + 1
+    return state_of([*events[:sent], *first, *events[sent:cut], *seen, *events[cut:]]).gpus
 
 
 def first(
@@ -126,6 +131,30 @@ def test_what_the_card_did_during_a_run() -> None:
     check(last("card_exclusive", gpu=worked), "pass", "nobody else")
     check(last("gpu_used", gpu=folded(CARD, IDLE, IDLE)), "fail", "in none of 2 readings")
     check(last("gpu_used"), "unknown", "no card of the server was read")
+
+
+BARELY = GpuReading(gpu=0, busy_percent=8, power_w=135.0, sm_mhz=1980)
+RESTED = GpuReading(gpu=0, busy_percent=0, power_w=119.0, sm_mhz=1980)
+
+
+def test_a_small_model_on_a_large_card_uses_it() -> None:
+    check(last("gpu_used", gpu=folded(CARD, *[BARELY] * 9, quiet=RESTED)), "pass", "at work in 9 of 9 readings")
+    by_power = msgspec.structs.replace(BARELY, busy_percent=0)
+    check(last("gpu_used", gpu=folded(CARD, by_power, RESTED, quiet=RESTED)), "pass", "in 1 of 2")
+
+
+def test_a_card_that_does_what_it_did_before_is_not_used() -> None:
+    desktop = GpuReading(gpu=0, busy_percent=8, power_w=30.0)
+    unused = folded(CARD, *[desktop] * 9, quiet=desktop)
+    check(last("gpu_used", gpu=unused), "fail", "at work in none of 9 readings; before the first request it took 30 W")
+    once = folded(CARD, *[RESTED] * 20, BARELY, quiet=RESTED)
+    check(last("gpu_used", gpu=once), "fail", "at work in 1 of 21 readings")
+
+
+def test_a_card_that_was_read_only_while_nothing_was_open_is_not_judged() -> None:
+    rested = folded(CARD, RESTED, RESTED, RESTED, quiet=RESTED, late=True)
+    assert rested.cards[0].streamed == 0
+    check(last("gpu_used", gpu=rested), "unknown", "never read while a request was open")
 
 
 def test_without_a_list_of_processes_nobody_can_say_who_was_there() -> None:
@@ -222,6 +251,17 @@ def gate(outcome: str, required: bool = True, name: str = "slots") -> GateChecke
 def test_a_failure_stays_and_knowing_beats_not_knowing(one: str, other: str, stands: str) -> None:
     assert newest_gate(gate(one), gate(other)).outcome == stands
     assert newest_gate(None, gate(one)).outcome == one
+
+
+def test_an_answer_of_before_and_one_of_after_stand_as_one_and_are_both_kept() -> None:
+    events = history()
+    early, late = gate("pass"), msgspec.structs.replace(gate("fail"), when="after")
+    state = state_of([*events[:2], early, *events[2:-1], late, events[-1]])
+    assert [(one.when, one.outcome) for one in state.gates] == [("before", "pass"), ("after", "fail")]
+    assert standing(state.gates) == [late]
+    assert [(one.when, one.outcome) for one in judge_run(state).gates] == [("before", "pass"), ("after", "fail")]
+    found = gates.judge(state, Limits())
+    assert (found.n_evaluated, found.n_planned) == (1, 1)
 
 
 def judged(*found: GateChecked) -> tuple[str, bool, str]:

@@ -14,7 +14,7 @@ import msgspec
 from infermaxx_tui import rundir
 from infermaxx_tui.core.events import StartupRead
 from infermaxx_tui.core.gpu_regime import sensor_lines, with_gpus
-from infermaxx_tui.core.scenario import to_toml
+from infermaxx_tui.core.scenario_toml import to_toml
 from infermaxx_tui.earlier import earlier_conversation, known_tags
 from infermaxx_tui.ending import Ending
 from infermaxx_tui.exitcodes import ExitCode

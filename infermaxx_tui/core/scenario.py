@@ -238,36 +238,6 @@ def convert(raw: dict[str, object], struct: type[T], prefix: str, source: str) -
         raise ScenarioError(source, key, message[:1].lower() + message[1:]) from None
 
 
-def to_toml(scenario: Scenario) -> str:
-    """TOML text of a scenario with every key that has a value; `parse_scenario` gives the same scenario back."""
-    tables, lines = [], []
-    for key, value in msgspec.to_builtins(scenario).items():
-        if isinstance(value, dict):
-            tables.append((f"[{key}]", value))
-        elif isinstance(value, list | tuple):
-            tables += [(f"[[{key}]]", one) for one in value]
-        else:
-            lines.append(f"{key} = {_toml_value(value)}")
-    for name, table in tables:
-        lines += ["", name]
-        lines += [f"{key} = {_toml_value(value)}" for key, value in table.items() if value is not None]
-    return "\n".join(lines) + "\n"
-
-
-def _toml_value(value: object) -> str:
-    match value:
-        case bool():
-            return "true" if value else "false"
-        case str():
-            return msgspec.json.encode(value).decode().replace("\x7f", "\\u007f")
-        case list() | tuple():
-            return f"[{', '.join(map(_toml_value, value))}]"
-        case dict():
-            return "{" + ", ".join(f"{_toml_value(k)} = {_toml_value(v)}" for k, v in value.items()) + "}"
-        case _:
-            return str(value)
-
-
 def _override(raw: dict[str, object], override: str) -> None:
     key, equals, value = override.partition("=")
     if not equals or not key:

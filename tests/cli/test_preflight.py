@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from infermaxx_tui.core.plan import Lengths, plan
 from infermaxx_tui.core.readings import CacheConfig
-from infermaxx_tui.core.scenario import Canaries, Reply, Scenario, ScenarioError, Sessions, parse_scenario, to_toml
+from infermaxx_tui.core.scenario import Canaries, Reply, Scenario, ScenarioError, Sessions, parse_scenario
+from infermaxx_tui.core.scenario_toml import to_toml
 from infermaxx_tui.core.transcript import Message, Request, Session, Window
 from infermaxx_tui.prepare import damage, preflight
 from infermaxx_tui.server.describe import ServerFacts

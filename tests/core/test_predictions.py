@@ -29,7 +29,8 @@ from infermaxx_tui.core.predictions import (
 )
 from infermaxx_tui.core.register import MEASURES, score
 from infermaxx_tui.core.report import verdict_lines
-from infermaxx_tui.core.scenario import ScenarioError, parse_scenario, to_toml
+from infermaxx_tui.core.scenario import ScenarioError, parse_scenario
+from infermaxx_tui.core.scenario_toml import to_toml
 from infermaxx_tui.core.state import RunState
 from infermaxx_tui.core.verdict import judge_run, read_verdict, verdict_bytes
 

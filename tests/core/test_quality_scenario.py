@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from infermaxx_tui.core.scenario import ScenarioError, parse_scenario, to_toml
+from infermaxx_tui.core.scenario import ScenarioError, parse_scenario
+from infermaxx_tui.core.scenario_toml import to_toml
 
 PLAIN = 'name = "x"\n'
 

@@ -23,9 +23,9 @@ from infermaxx_tui.core.scenario import (
     Transcripts,
     parse_duration,
     parse_scenario,
-    to_toml,
 )
 from infermaxx_tui.core.scenario_checks import MAX_LABELS, complaints
+from infermaxx_tui.core.scenario_toml import to_toml
 
 _CONTRACT = """
 name = "soak-4x36k"

@@ -76,6 +76,8 @@ class Fold:
         }
         self._also = self._drift.takers()
         """What takes an event in after that."""
+        for often in (e.RequestStarted, e.FirstToken, e.RequestEnded):
+            del self._also[often]  # their own takers here hand them on
 
     def add(self, record: Record | Unknown) -> None:
         """Takes the next line of the log in. A line that could not be read is counted."""
@@ -85,14 +87,14 @@ class Fold:
         if not self._lines.record(record):
             return
         event = record.event
-        placed = self._placed.get(type(event))
+        kind = type(event)
+        placed = self._placed.get(kind)
         if placed is not None:
             placed(record, event)
         else:
-            self._plain[type(event)](event)
-        also = self._also.get(type(event))
-        if also is not None:
-            also(record, event)
+            self._plain[kind](event)
+        if kind in self._also:
+            self._also[kind](record, event)
 
     def _run_started(self, record: Record, event: e.RunStarted) -> None:
         if self._run.meta is None:
@@ -120,6 +122,7 @@ class Fold:
             self._run.segment = self._replies.segment = event.segment
             self._lines.segment_began()
             self._streams.restarted()
+            self._sessions.segment_began()
             self.server.segment_began()
             self._deliveries.segment_began()
             self._quality.segment_began()
@@ -153,6 +156,7 @@ class Fold:
         self.server.sent(record.mono_us, len(self._streams.open))
         if event.kind == "turn":
             self._sessions.of(event.session).turn = event.turn
+        self._drift.request_started(record, event)
 
     def _tag_asked(self, event: e.TagAsked) -> None:
         self._streams.asked(event)
@@ -169,6 +173,7 @@ class Fold:
         session = self._sessions.of(event.session)
         session.ttft_ms = event.ttft_ms
         session.last_us = record.mono_us
+        self._drift.first_token(record, event)
 
     def _request_ended(self, record: Record, event: e.RequestEnded) -> None:
         at: Ref = (record.part, record.seq)
@@ -200,6 +205,7 @@ class Fold:
         elif event.kind == "recall" and event.outcome == "cancelled" and opened is not None and opened.ask is not None:
             run.asked -= 1
             self._sessions.of(event.session).asked -= opened.ask.again_of is None
+        self._drift.request_ended(record, event)
 
     def _beat(self, record: Record, event: e.Beat) -> None:
         self._sessions.beat(event, record.mono_us)

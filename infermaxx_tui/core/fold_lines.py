@@ -63,8 +63,6 @@ class Lines:
         if self.torn_tail:
             self.torn_tail = False
             self.invalid_lines += 1
-        if self._first_us is None:
-            self._first_us = record.mono_us
         return True
 
     def _next_in(self, part: int) -> int:
@@ -79,6 +77,8 @@ class Lines:
 
     def _other_number(self, record: Record) -> None:
         """The first line of a part, a part that goes on, or a gap."""
+        if self._first_us is None:
+            self._first_us = record.mono_us
         if record.part != self._part:
             self._next_of[self._part] = self._next
             self._part = record.part

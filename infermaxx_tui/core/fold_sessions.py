@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from operator import add
 
 from infermaxx_tui.core.events import Beat, RequestEnded, SessionEnded, SessionStarted
 from infermaxx_tui.core.evidence import Recall
@@ -41,6 +42,12 @@ class Sessions:
     depth_reached: int = 0
     _all: Table[int, Session] = field(default_factory=Table)
     _newest_beat: Beat | None = None
+    _beaten: tuple[int, ...] = ()
+    """Conversations of the newest beats, which had the same ones; what they add up to is not theirs yet."""
+    _beat_tokens: tuple[int, ...] = ()
+    _beat_depths: tuple[int, ...] = ()
+    _beat_us: tuple[int, ...] = ()
+    """When each of them had a token last; -1 for none."""
     _abandoned_asks: int = 0
 
     def of(self, session: int) -> Session:
@@ -52,6 +59,7 @@ class Sessions:
 
     def started(self, event: SessionStarted) -> None:
         """A conversation begins, or begins again after a resume: what it was asked before stays asked."""
+        self._spread()
         before = self._all.by.get(event.session)
         if before is not None:
             self._abandoned_asks += before.asked
@@ -59,6 +67,7 @@ class Sessions:
 
     def ended(self, event: SessionEnded) -> None:
         """A conversation is over."""
+        self._spread()
         session = self.of(event.session)
         session.ended = event.reason
         session.depth = event.depth_tokens
@@ -67,17 +76,35 @@ class Sessions:
     def beat(self, event: Beat, mono_us: int) -> None:
         """Tokens and depth of all streams in one window."""
         self._newest_beat = event
-        sessions = list(map(self._all.by.get, event.sessions))
-        for number, session, tokens, depth in zip(event.sessions, sessions, event.tokens, event.depths, strict=False):
-            if session is None:
-                session = self.of(number)
-            session.depth = depth
-            if tokens:
-                session.tokens += tokens
-                session.last_us = mono_us
-        deepest = max(event.depths[: min(len(event.sessions), len(event.tokens))], default=0)
+        tokens, depths = event.tokens, event.depths
+        if event.sessions != self._beaten or not len(tokens) == len(depths) == len(event.sessions):
+            self._spread()
+            self._beaten = event.sessions[: min(len(tokens), len(depths))]
+            self._beat_tokens = (0,) * len(self._beaten)
+            self._beat_us = (-1,) * len(self._beaten)
+        self._beat_tokens = tuple(map(add, self._beat_tokens, tokens))
+        self._beat_depths = depths
+        if 0 in tokens:
+            self._beat_us = tuple(mono_us if n else us for n, us in zip(tokens, self._beat_us, strict=False))
+        else:
+            self._beat_us = (mono_us,) * len(self._beaten)
+        deepest = max(depths[: len(self._beaten)], default=0)
         if deepest > self.depth_reached:
             self.depth_reached = deepest
+
+    def _spread(self) -> None:
+        """Gives each conversation what the beats of the same streams have added up to since the last time."""
+        columns = (self._beaten, self._beat_tokens, self._beat_depths, self._beat_us)
+        for number, tokens, depth, us in zip(*columns, strict=False):
+            session = self.of(number)
+            session.depth = depth
+            session.tokens += tokens
+            session.last_us = max(session.last_us, us)
+        self._beaten = ()
+
+    def segment_began(self) -> None:
+        """Another clock: what the beats said is said by the old one."""
+        self._spread()
 
     def rates(self) -> dict[int, float]:
         """Tokens per second in the newest beat, by conversation; empty before the first one or if it is too short."""
@@ -121,6 +148,7 @@ class Sessions:
 
     def states(self, opened: dict[int, Open], now_us: int, rates: dict[int, float]) -> tuple[SessionState, ...]:
         """All conversations, by number; `rates` are their speeds, as far as they may be shown."""
+        self._spread()
         since: dict[int, int] = {}
         decoding: set[int] = set()
         for request in opened.values():

@@ -137,8 +137,9 @@ class LogHistogram:
     def merge(self, pairs: Iterable[tuple[int, int]]) -> None:
         """Adds (bucket, count) pairs."""
         counts = self.counts
+        known = counts.get
         for index, count in pairs:
-            counts[index] = counts.get(index, 0) + count
+            counts[index] = known(index, 0) + count
 
     def pairs(self) -> tuple[tuple[int, int], ...]:
         """(bucket, count) pairs by ascending bucket, for events.Beat.gap_buckets."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from infermaxx_tui.core.events import GpuProbed, GpuRead, Noted
 from infermaxx_tui.core.scenario import Sensors
 from infermaxx_tui.sensors.choose import sources_of
@@ -32,16 +34,26 @@ class VirtualSensors:
 
     def take(self) -> Sequence[GpuProbed | GpuRead | Noted]:
         """The round that is due, if one is."""
-        probed = [] if self._probed else self._rounds.probe()
-        self._probed = True
+        probed = self._probe()
         now_s = self._now_s()
         if self._due_s is None or now_s < self._due_s:
             return probed
         self._due_s += self._rounds.interval_s
         return [*probed, *self._rounds.round(now_s)]
 
+    def _probe(self) -> Sequence[GpuProbed | GpuRead | Noted]:
+        """What the sources find, the first time; a cost in real time would make two runs of one seed differ."""
+        if self._probed:
+            return ()
+        self._probed = True
+        replace = msgspec.structs.replace
+        return [
+            replace(said, probe=replace(said.probe, cost_ms=0.0)) if isinstance(said, GpuProbed) else said
+            for said in self._rounds.probe()
+        ]
+
     def finish(self) -> Sequence[GpuProbed | GpuRead | Noted]:
         """The last round."""
-        said = [*([] if self._probed else self._rounds.probe()), *self._rounds.round(self._now_s(), slow=True)]
+        said = [*self._probe(), *self._rounds.round(self._now_s(), slow=True)]
         self._rounds.close()
         return said

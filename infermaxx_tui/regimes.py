@@ -102,6 +102,8 @@ def _shaped(regime: Regime, facts: ServerFacts, said: StartupFacts) -> Regime:
         pool_shape=shape,
         block_size=cache.block_size if cache else None,
         kv_cache_dtype=said.kv_cache_dtype or (cache.cache_dtype if cache else None),
+        kv_cache_stored=said.kv_stored or _named_dtype(cache.cache_dtype if cache else None),
+        load_format=said.load_format,
         prefix_caching=cache.prefix_caching if cache else said.prefix_caching,
         gpu_memory_utilization=_first(
             said.gpu_memory_utilization, cache.gpu_memory_utilization if cache is not None else None
@@ -119,6 +121,11 @@ def _shaped(regime: Regime, facts: ServerFacts, said: StartupFacts) -> Regime:
         model_gib=said.model_gib,
         kv_gib=said.kv_gib,
     )
+
+
+def _named_dtype(cache_dtype: str | None) -> str | None:
+    """The cache's type where one was asked for by name."""
+    return None if cache_dtype == "auto" else cache_dtype
 
 
 def _first(*values: float | None) -> float | None:
@@ -140,7 +147,9 @@ _FROM_LOG = (
     "chunked_prefill",
     "dtype",
     "enforce_eager",
+    "kv_cache_stored",
     "kv_gib",
+    "load_format",
     "max_batched_tokens",
     "max_num_seqs",
     "model_gib",
@@ -161,6 +170,8 @@ def _said(startup: StartupRead | None, facts: ServerFacts, missing: dict[str, st
         said = None
     for name in _FROM_LOG:
         missing.setdefault(name, why)
+    if said is not None and said.kv_cache_dtype == "auto":
+        missing["kv_cache_stored"] = "auto, and what it came to is not in the log: a quantised checkpoint may say"
     return said or StartupFacts()
 
 

@@ -103,7 +103,9 @@ def _why_not(name: str, gpus: GpuSummary) -> str:
         if said and all(said):
             return f"{needed[0]}: {said[0]}"
     if name.endswith("_median"):
-        return f"the server's card was at work in none of {sum(one.readings for one in gpus.of_server)} readings"
+        read, worked = (sum(n) for n in zip(*((one.readings, one.loaded) for one in gpus.of_server), strict=True))
+        at_work = f"the server's card was at work in {worked or 'none'} of {read} readings"
+        return f"{at_work}, and they came without this one" if worked else at_work
     return "the server's card was read less than twice"
 
 

@@ -54,6 +54,11 @@ class Regime(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
     """Version and shape under which the server said so: two formulas stand behind that number."""
     block_size: int | None = None
     kv_cache_dtype: str | None = None
+    """As it was asked for: `auto` leaves it to the engine."""
+    kv_cache_stored: str | None = None
+    """What the cache is kept in."""
+    load_format: str | None = None
+    """How the weights were read; `dummy`: they are noise."""
     prefix_caching: bool | None = None
     gpu_memory_utilization: float | None = None
     prompt_mode: str | None = None
@@ -93,6 +98,7 @@ FOLLOWS: Final = frozenset(
         "checkpoint_files",
         "gpu_driver",
         "gpu_uuid",
+        "kv_cache_stored",
         "kv_gib",
         "max_concurrency",
         "model_gib",

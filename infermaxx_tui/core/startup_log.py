@@ -39,6 +39,11 @@ class StartupFacts(msgspec.Struct, frozen=True, kw_only=True):
     quantization: str | None = None
     """`none` when the engine says that there is none."""
     kv_cache_dtype: str | None = None
+    kv_stored: str | None = None
+    """What `auto` came to, where the log shows it: the type that it names, else the model's own without quantisation (a
+    quantised checkpoint may bring a type for its cache)."""
+    load_format: str | None = None
+    """How the weights were read; with `dummy` they are drawn at random."""
     speculative: str | None = None
     """Method, model and number of tokens; `none` when the engine says that there is none."""
     prefix_caching: bool | None = None
@@ -100,6 +105,7 @@ def parse_startup(text: str) -> StartupFacts:
         stage="ready" if ready else stage,
         traps=traps_of(lines, ready),
         failure=None if ready else cause_of(lines),
+        kv_stored=facts.kv_stored or _stored(facts),
         pool_shape=_shape(facts),
         pool_formula=_formula(facts),
     )
@@ -142,6 +148,7 @@ _CONFIG = {
     "dtype": re.compile(r"\bdtype=(?:torch\.)?(\w+)"),
     "quantization": re.compile(r"\bquantization=([\w-]+)"),
     "kv_cache_dtype": re.compile(r"\bkv_cache_dtype=(\w+)"),
+    "load_format": re.compile(r"\bload_format=(\w+)"),
 }
 _CONFIG_NUMBERS = {
     "tensor_parallel": re.compile(r"\btensor_parallel_size=(\d+)"),
@@ -229,6 +236,7 @@ _LINES: tuple[tuple[re.Pattern[str], str | None, Callable[[re.Match[str]], dict[
     ),
     (re.compile(rf"\w+ KV cache size: ([\d,]+) tokens(?:, {_FIT})?"), "KV cache made", _pool),
     (re.compile(_FIT), "KV cache made", _concurrency),
+    (re.compile(r"Using (\S+) data type to store kv cache\."), None, lambda m: {"kv_stored": m[1]}),
     (re.compile(r"Capturing CUDA graphs"), "capturing CUDA graphs", lambda m: {}),
     (re.compile(r"Graph capturing finished"), "warming up kernels", lambda m: {}),
     (re.compile(r"init engine \(.*?\) took ([\d.]+) s"), "engine ready", lambda m: {"init_s": float(m[1])}),
@@ -262,6 +270,12 @@ def _shape(facts: StartupFacts) -> str | None:
         ("kv", facts.kv_cache_dtype),
     )
     return ", ".join(f"{name} {value if value is not None else 'unknown'}" for name, value in parts)
+
+
+def _stored(facts: StartupFacts) -> str | None:
+    if facts.kv_cache_dtype != "auto":
+        return facts.kv_cache_dtype
+    return facts.dtype if facts.quantization == "none" else None
 
 
 def _formula(facts: StartupFacts) -> str | None:

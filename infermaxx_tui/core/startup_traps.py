@@ -122,6 +122,11 @@ _RULES: tuple[_Rule, ...] = (
         fatal=True,
     ),
     _Rule(
+        "dummy_weights",
+        re.compile(r"\bload_format=dummy\b"),
+        "the weights are drawn at random: times are real, and every answer is noise",
+    ),
+    _Rule(
         "nan_in_logits",
         re.compile(r"NaNs? (?:detected|found) in logits"),
         "the engine saw numbers that are none: weights, kernels or the card are at fault",

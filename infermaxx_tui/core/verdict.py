@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from infermaxx_tui.core.gpu_verdict import SensorReport, sensor_report
 from infermaxx_tui.core.judges import Word, judge_all, overall
 from infermaxx_tui.core.judges.check import Check
 from infermaxx_tui.core.limits import Limits
@@ -109,6 +110,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """Why no throughput of this run may be quoted; None if it may."""
     server: ServerSeen = ServerSeen()
     """What the server's own counters said over the run."""
+    sensors: SensorReport = SensorReport()
+    """What the cards did over the run."""
     startup: StartupFacts | None = None
     """What its start-up log says; None without one."""
     startup_reason: str | None = None
@@ -143,6 +146,7 @@ def judge_run(state: RunState, limits: Limits | None = None, later: Sequence[Pre
         quality=_quality(state, demanded),
         speed_withheld=withheld(state.quality, demanded),
         server=state.server,
+        sensors=sensor_report(state.gpus),
         startup=state.startup.facts if state.startup is not None else None,
         startup_reason=state.startup.reason if state.startup is not None else "the log does not say",
         gates=tuple(GateSeen(g.name, g.when, g.outcome, g.required, g.said, g.advice) for g in state.gates),

@@ -50,6 +50,25 @@ def test_the_kv_dtype_moves_the_pool_and_its_shape_says_so() -> None:
     assert auto.pool_shape != eight.pool_shape
 
 
+def test_what_a_cache_is_kept_in_is_said_where_the_log_shows_it() -> None:
+    auto, eight = real("vllm-0.26.0-h200-kv-auto"), real("vllm-0.26.0-h200-fp8_e4m3")
+    assert (auto.kv_stored, eight.kv_stored) == ("bfloat16", "fp8_e4m3")
+    engine = "Initializing a V1 LLM engine (v0.26.0) with config: dtype=torch.bfloat16, kv_cache_dtype=auto"
+    assert parse_startup(f"{engine}, quantization=None").kv_stored == "bfloat16"
+    assert parse_startup(f"{engine}, quantization=modelopt").kv_stored is None
+    assert parse_startup(engine).kv_stored is None
+    named = f"{engine}, quantization=modelopt\nUsing fp8_e4m3 data type to store kv cache. It reduces the memory"
+    assert parse_startup(named).kv_stored == "fp8_e4m3"
+
+
+def test_weights_that_are_noise_are_a_trap_and_say_so() -> None:
+    engine = "Initializing a V1 LLM engine (v0.26.0) with config: dtype=torch.bfloat16, load_format="
+    dummy, real_ones = parse_startup(f"{engine}dummy, tp=1"), parse_startup(f"{engine}auto, tp=1")
+    assert (dummy.load_format, real_ones.load_format) == ("dummy", "auto")
+    assert [trap.name for trap in dummy.traps] == ["dummy_weights"]
+    assert real_ones.traps == ()
+
+
 def test_a_real_start_that_dies_names_its_root_cause() -> None:
     got = real("vllm-0.26.0-h200-turboquant-failed-start")
     assert not got.ready

@@ -67,6 +67,27 @@ def test_without_a_log_the_labels_speak_and_the_rest_has_its_reason() -> None:
     assert "name its log in server.log" in got.missing["quantization"]
 
 
+def test_what_auto_came_to_stands_beside_it_or_has_its_reason() -> None:
+    assert LABELS is not None
+    auto = regime(startup=read_startup(LOGS / "startup" / "vllm-0.26.0-h200-kv-auto.log", "file"))
+    assert (auto.kv_cache_dtype, auto.kv_cache_stored, auto.load_format) == ("auto", "bfloat16", "auto")
+    assert regime().kv_cache_stored == "fp8_e4m3"
+    assert H200.facts is not None
+    quantised = msgspec.structs.replace(H200.facts, kv_cache_dtype="auto", kv_stored=None, quantization="modelopt")
+    unsure = regime(startup=msgspec.structs.replace(H200, facts=quantised))
+    assert unsure.kv_cache_stored is None
+    assert "quantised checkpoint" in unsure.missing["kv_cache_stored"]
+    labelled = msgspec.structs.replace(FACTS, cache=msgspec.structs.replace(LABELS, cache_dtype="fp8"))
+    assert regime(labelled, None).kv_cache_stored == "fp8"
+    assert regime(msgspec.structs.replace(FACTS, cache=LABELS), None).missing["kv_cache_stored"] == (
+        "no start-up log was read"
+    )
+
+
+def test_noise_for_weights_is_a_lever() -> None:
+    assert "load_format" not in FOLLOWS
+
+
 def test_a_log_of_another_server_is_not_used() -> None:
     got = regime(msgspec.structs.replace(FACTS, engine="vllm 0.32.0"))
     assert (got.pool_tokens, got.dtype) == (None, None)

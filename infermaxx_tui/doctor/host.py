@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
 import importlib.util
 import os
 import platform
-import re
 import resource
 import shutil
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -20,7 +20,8 @@ import psutil
 from infermaxx_tui import rundir
 from infermaxx_tui.core.checkup import Item
 
-_NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
+_BEFORE_314: Final = "backports.zstd"
+"""Newer Pythons bring it."""
 _LEAST_FREE: Final = 1 << 30
 _LEAST_FILES: Final = 4096
 _LEAST_SHM: Final = 1 << 30
@@ -61,29 +62,60 @@ def _python() -> Iterator[Item]:
         f"{platform.python_version()} at {sys.executable}",
         None if final else "a pre-release: take a final one",
     )
-    found, missing = [], []
-    for name in _needed():
-        try:
-            found.append(f"{name} {importlib.metadata.version(name)}")
-        except importlib.metadata.PackageNotFoundError:
-            missing.append(name)
-    yield Item("host", "packages", "ok", ", ".join(found))
-    if missing:
-        yield Item("host", "packages missing", "bad", ", ".join(missing), "pip install infermaxx-tui")
+    yield from package_items(_versions())
     rivals = [name for name in ("pynvml", "nvidia-ml-py3") if _installed(name)]
     if rivals:
         said = f"{', '.join(rivals)} stands in the place of nvidia-ml-py"
         yield Item("host", "NVML binding", "warn", said, f"pip uninstall {' '.join(rivals)}")
 
 
-def _needed() -> list[str]:
-    """What this program says that it needs, without its extras."""
+NEEDED: Final = {
+    "anyio": "anyio",
+    "backports.zstd": "backports.zstd",
+    "httpx": "httpx",
+    "jinja2": "jinja2",
+    "msgspec": "msgspec",
+    "nvidia-ml-py": "pynvml",
+    "orjson": "orjson",
+    "platformdirs": "platformdirs",
+    "psutil": "psutil",
+    "textual": "textual",
+    "tokenizers": "tokenizers",
+    "transformers": "transformers",
+}
+"""What this program needs, without its extras, and the module that it imports of each. It stands here because a program
+that runs from a folder has no distribution to ask."""
+
+
+def package_items(versions: Mapping[str, str | None]) -> Iterator[Item]:
+    """Each package with its version, and those that are not there (None)."""
+    found = [f"{name} {version}" for name, version in versions.items() if version is not None]
+    missing = [name for name, version in versions.items() if version is None]
+    if found:
+        yield Item("host", "packages", "ok", ", ".join(found))
+    if missing:
+        yield Item("host", "packages missing", "bad", ", ".join(missing), "pip install infermaxx-tui")
+    if not _installed("infermaxx-tui"):
+        yield Item("host", "program", "note", "runs from a folder: it is not installed as infermaxx-tui")
+
+
+def _versions() -> dict[str, str | None]:
+    needed = {name: module for name, module in NEEDED.items() if name != _BEFORE_314 or sys.version_info < (3, 14)}
+    return {name: version_of(name, module) for name, module in needed.items()}
+
+
+def version_of(name: str, module: str) -> str | None:
+    """By the distribution's own word, else by the module's; None if there is neither, or if it cannot be imported."""
     try:
-        wanted = importlib.metadata.requires("infermaxx-tui") or []
+        return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
-        return []
-    applying = [line for line in wanted if "extra ==" not in line and ";" not in line]
-    return sorted(match[0] for line in applying if (match := _NAME.match(line)) is not None)
+        pass
+    try:
+        imported = importlib.import_module(module)
+    except (ImportError, OSError):
+        return None
+    version = getattr(imported, "__version__", None)
+    return f"{version} (by its module)" if isinstance(version, str) else "of an unknown version"
 
 
 def _installed(name: str) -> bool:

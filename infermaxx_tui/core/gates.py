@@ -13,31 +13,28 @@ import msgspec
 
 from infermaxx_tui.core.events import GateChecked
 from infermaxx_tui.core.fold_server import newest_gate
-from infermaxx_tui.core.gpu import GpuCard, why_none
-from infermaxx_tui.core.gpu_summary import CardSummary, GpuSummary
+from infermaxx_tui.core.gates_card import (
+    Answer,
+    Worked,
+    alone,
+    at_work,
+    holds_memory,
+    in_use,
+    limit_held,
+    limit_in_force,
+    stayed_alone,
+)
+from infermaxx_tui.core.gpu import why_none
+from infermaxx_tui.core.gpu_summary import GpuSummary
 from infermaxx_tui.core.regime import Regime
 from infermaxx_tui.core.scenario import Scenario
 from infermaxx_tui.core.server_seen import ServerSeen
 
-Outcome = Literal["pass", "fail", "unknown"]
 LATER: Final = "to be seen after the run"
 ENOUGH_BLOCKS: Final = 64
 """Blocks of prompt that must have been looked up before a prefix cache without a hit counts as dead."""
 MOSTLY: Final = 0.5
 """Share of the readings with somebody waiting from which the server is short of slots, and not just busy."""
-
-
-WORKED: Final = 0.1
-"""Share of the readings with a request open from which a card is in use: a reading looks at the last part of a second
-only, and may miss the short steps of a small model on a large card."""
-
-
-class Answer(msgspec.Struct, frozen=True):
-    """What one gate says."""
-
-    outcome: Outcome
-    said: str
-    advice: str | None = None
 
 
 class Probe(msgspec.Struct, frozen=True):
@@ -47,6 +44,22 @@ class Probe(msgspec.Struct, frozen=True):
     hits: int | None
     """None: the server does not count."""
     why: str = ""
+
+
+class Thought(msgspec.Struct, frozen=True):
+    """One question, asked as the run will ask."""
+
+    reasoned: bool | None
+    """None: not known."""
+    why: str = ""
+
+
+class Tried(msgspec.Struct, frozen=True):
+    """What was tried before the run; None: it was not."""
+
+    prefix: Probe | None = None
+    thought: Thought | None = None
+    worked: Worked | None = None
 
 
 def asked(scenario: Scenario) -> dict[str, bool]:
@@ -62,16 +75,19 @@ def asked(scenario: Scenario) -> dict[str, bool]:
     }
 
 
-def before(scenario: Scenario, at_once: int, regime: Regime, gpu: GpuSummary, probe: Probe | None) -> list[GateChecked]:
+def before(
+    scenario: Scenario, at_once: int, regime: Regime, gpu: GpuSummary, tried: Tried | None = None
+) -> list[GateChecked]:
     """The gates as they stand before the first request."""
+    tried = tried or Tried()
     cards = [card for one in gpu.probes for card in one.of_server]
     blind = why_none(gpu.probes)
     answers = {
-        "power_limit": _limit(scenario, [card.limit_w for card in cards], blind),
-        "gpu_used": _holds_memory(cards, blind),
-        "card_exclusive": _alone(cards, blind),
-        "thinking_off": Answer("unknown", LATER),
-        "prefix_cache": Answer("unknown", LATER) if probe is None else _probed(probe),
+        "power_limit": limit_in_force(scenario, [card.limit_w for card in cards], blind),
+        "gpu_used": in_use(holds_memory(cards, blind), tried.worked),
+        "card_exclusive": alone(cards, blind),
+        "thinking_off": Answer("unknown", LATER) if tried.thought is None else _thought(tried.thought),
+        "prefix_cache": Answer("unknown", LATER) if tried.prefix is None else _probed(tried.prefix),
         "slots": _slots(at_once, regime),
     }
     return list(_told(scenario, answers, "before"))
@@ -82,9 +98,9 @@ def after(scenario: Scenario, at_once: int, regime: Regime, gpu: GpuSummary, ser
     cards = list(gpu.of_server)
     blind = gpu.reason or why_none(gpu.probes)
     answers = {
-        "power_limit": _limit_held(scenario, cards, blind),
-        "gpu_used": _worked(cards, blind),
-        "card_exclusive": _stayed_alone(cards, blind),
+        "power_limit": limit_held(scenario, cards, blind),
+        "gpu_used": at_work(cards, blind),
+        "card_exclusive": stayed_alone(cards, blind),
         "thinking_off": _thinking(scenario, server),
         "prefix_cache": _hits(regime, server),
         "slots": _admitted(at_once, server),
@@ -116,95 +132,15 @@ def _told(scenario: Scenario, answers: dict[str, Answer], when: Literal["before"
             )
 
 
-def _limit(scenario: Scenario, limits: list[float | None], blind: str) -> Answer:
-    wanted, slack = scenario.gates.power_limit_w, scenario.gates.power_slack_w
-    known = [limit for limit in limits if limit is not None]
-    if not limits or len(known) < len(limits):
-        return Answer("unknown", f"the limit is not known: {blind}" if not limits else "a card does not say its limit")
-    shown = ", ".join(f"{limit:g} W" for limit in known)
-    if wanted is None:
-        return Answer("unknown", f"{shown}, and the scenario names none")
-    if all(abs(limit - wanted) <= slack for limit in known):
-        return Answer("pass", f"{shown} in force, gates.power_limit_w={wanted:g}")
-    return Answer(
-        "fail",
-        f"{shown} in force, gates.power_limit_w={wanted:g}",
-        f"set it with `nvidia-smi -pl {wanted:g}`: a reboot or a driver reload takes it back",
-    )
+_TEMPLATE: Final = "the model's template does not know that control: switch it off by the key that its own card names"
 
 
-def _limit_held(scenario: Scenario, cards: list[CardSummary], blind: str) -> Answer:
-    moved = [card for card in cards if card.limit_changed]
-    if moved and scenario.gates.power_limit_w is not None:
-        change = moved[0].limit_changes[0] if moved[0].limit_changes else None
-        said = "it changed during the run" if change is None else f"went from {change.from_w:g} to {change.to_w:g} W"
-        return Answer("fail", said, "find out what reset it, and run again: times before and after are not one run's")
-    return _limit(scenario, [card.limit_w for card in cards], blind)
-
-
-def _holds_memory(cards: list[GpuCard], blind: str) -> Answer:
-    if not cards:
-        return Answer("unknown", f"no card is known to be the server's: {blind}")
-    held = [p.vram_mib for card in cards for p in card.processes or () if p.server and p.vram_mib is not None]
-    if not held:
-        return Answer("unknown", "the driver does not say what the server holds")
-    if sum(held) > 0:
-        return Answer("pass", f"the server holds {sum(held):.0f} MiB")
-    return _unused("the server holds no memory of its card")
-
-
-def _worked(cards: list[CardSummary], blind: str) -> Answer:
-    """By the readings that were taken while a request of ours was open: at other times a card may rest."""
-    if not cards or not any(card.readings for card in cards):
-        return Answer("unknown", f"no card of the server was read: {blind}")
-    read = sum(card.streamed for card in cards)
-    if not read:
-        return Answer("unknown", "its card was never read while a request was open")
-    busy = sum(card.worked for card in cards)
-    if busy >= WORKED * read:
-        return Answer("pass", f"at work in {busy} of {read} readings")
-    return _unused(f"its card was at work in {busy or 'none'} of {read} readings{_rested(cards)}")
-
-
-def _rested(cards: list[CardSummary]) -> str:
-    """What an idle card is held to be here, by what was read of it before the first request."""
-    known = [f"{card.quiet_w:.0f} W" for card in cards if card.quiet_w is not None]
-    return f"; before the first request it took {', '.join(known)}" if known else ""
-
-
-def _unused(said: str) -> Answer:
-    return Answer("fail", said, "the server computes elsewhere: look at its device in the start-up log")
-
-
-def _alone(cards: list[GpuCard], blind: str) -> Answer:
-    if not cards:
-        return Answer("unknown", f"no card is known to be the server's: {blind}")
-    if any(card.processes is None for card in cards):
-        return Answer("unknown", "the driver does not name the processes on the card")
-    seen = [process for card in cards for process in card.processes or ()]
-    if any(process.server is None for process in seen):
-        return Answer("unknown", "whose the processes on the card are is not to be seen from here")
-    others = [process for process in seen if process.server is False]
-    return _others([(process.pid, process.name, process.vram_mib) for process in others])
-
-
-def _stayed_alone(cards: list[CardSummary], blind: str) -> Answer:
-    if not cards:
-        return Answer("unknown", f"no card of the server was read: {blind}")
-    others = [(process.pid, process.name, process.vram_mib) for card in cards for process in card.foreign]
-    if not others and any(card.server_vram_max_mib is None and card.card.processes is None for card in cards):
-        return Answer("unknown", "the driver does not name the processes on the card")
-    return _others(others)
-
-
-def _others(others: list[tuple[int, str | None, float | None]]) -> Answer:
-    if not others:
-        return Answer("pass", "nobody else is on the card")
-    shown = ", ".join(
-        f"{name or 'process'} {pid}" + ("" if mib is None else f" with {mib:.0f} MiB") for pid, name, mib in others[:3]
-    )
-    more = "" if len(others) <= 3 else f" and {len(others) - 3} more"
-    return Answer("fail", f"also on the card: {shown}{more}", "end them, or give the server a card of its own")
+def _thought(thought: Thought) -> Answer:
+    if thought.reasoned is None:
+        return Answer("unknown", thought.why or LATER)
+    if thought.reasoned:
+        return Answer("fail", "the reply to a first question reasoned although thinking is off", _TEMPLATE)
+    return Answer("pass", "the reply to a first question did not reason")
 
 
 def _thinking(scenario: Scenario, server: ServerSeen) -> Answer:
@@ -220,11 +156,7 @@ def _thinking(scenario: Scenario, server: ServerSeen) -> Answer:
         return Answer("pass", f"none of {replies} {what} reasoned")
     if not asked(scenario)["thinking_off"]:
         return Answer("unknown", f"{reasoned} of {replies} {what} reasoned, and nobody asked for none")
-    return Answer(
-        "fail",
-        f"{reasoned} of {replies} {what} reasoned although thinking is off",
-        "the model's template does not know that control: switch it off by the key that its own card names",
-    )
+    return Answer("fail", f"{reasoned} of {replies} {what} reasoned although thinking is off", _TEMPLATE)
 
 
 RECALLS: Final = ("recall", "tail", "absent", "reask_alone", "reask_load")

@@ -130,14 +130,17 @@ def at_work(reading: GpuReading, card: KeptCard, when: Load) -> bool:
     """
     if under_load(reading):
         return True
-    if when != "ours":
-        return False
-    if reading.busy_percent is not None and reading.busy_percent > QUIET_TIMES * (card.quiet_busy or 0):
+    return when == "ours" and above_rest(reading, card.quiet_busy, card.quiet_w)
+
+
+def above_rest(reading: GpuReading, quiet_busy: int | None, quiet_w: float | None) -> bool:
+    """Whether a card does more than it did at rest, by its busy share (percent) or its power (W); None: not known."""
+    if reading.busy_percent is not None and reading.busy_percent > min(QUIET_TIMES * (quiet_busy or 0), LOADED_PERCENT):
         return True
     power_w = _power_of(reading)
-    if power_w is None or card.quiet_w is None:
+    if power_w is None or quiet_w is None:
         return False
-    return power_w >= max(POWER_STEP * card.quiet_w, card.quiet_w + POWER_STEP_W)
+    return power_w >= max(POWER_STEP * quiet_w, quiet_w + POWER_STEP_W)
 
 
 def under_load(reading: GpuReading) -> bool:

@@ -212,7 +212,7 @@ def _files(facts: ServerFacts, probe: GpuProbe) -> Iterator[Item]:
 def _gates(probe: GpuProbe) -> Iterator[Item]:
     """Those that can be looked at without a scenario; the others are named with the key that asks for them."""
     scenario = Scenario(name="doctor")
-    found = gates.before(scenario, 1, Regime(), GpuSummary(probes=(probe,)), None)
+    found = gates.before(scenario, 1, Regime(), GpuSummary(probes=(probe,)))
     for gate in found:
         yield Item("gates", gate.name, "ok" if gate.outcome == "pass" else "warn", gate.said, gate.advice)
     missing = [name for name in gates.asked(scenario) if name not in {gate.name for gate in found}]

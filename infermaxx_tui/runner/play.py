@@ -113,7 +113,7 @@ async def _play_all(run: RunContext, background: TaskGroup, sensors: bool) -> No
         run.recorder.emit(ev.Noted(text=f"nothing can be rendered: {error}"))
         run.stopper.ask("server_lost")
         return
-    await check_before(run, sensors)
+    await check_before(run, streams, sensors)
     baseline = await scrape(run)
     run.recorder.emit(baseline)
     background.start_soon(run.guard, partial(watch_metrics, run))

@@ -56,7 +56,7 @@ class Streams:
         req = run.new_req()
         self._announce(req, order)
         live = LiveStream(req, order.session, order.kind, order.prompt.known_tokens, run.recorder.clock.mono_us())
-        stream = _Stream(run, live, order, self._think_for(order))
+        stream = _Stream(run, live, order, self.think_for(order))
         await stream.perform()
         reply = stream.reply
         ended = summarise(req, order, stream.wire, reply, run.registry)
@@ -91,7 +91,7 @@ class Streams:
             asked = msgspec.structs.asdict(order.asked)
             emit(TagAsked(req=req, session=order.session, kind=order.kind, **asked))
 
-    def _think_for(self, order: Order) -> Think | None:
+    def think_for(self, order: Order) -> Think | None:
         """How thinking is told from the answer; a prompt that closed the think block is not answered inside one."""
         think = self._think
         if think is None or not order.prompt.no_thinking:

@@ -8,7 +8,8 @@ import pytest
 from infermaxx_tui.core import events as e
 from infermaxx_tui.core.events import GateChecked
 from infermaxx_tui.core.fold_server import newest_gate
-from infermaxx_tui.core.gates import Probe, after, asked, before, standing
+from infermaxx_tui.core.gates import Probe, Thought, Tried, after, asked, before, standing
+from infermaxx_tui.core.gates_card import Worked
 from infermaxx_tui.core.gpu import GpuCard, GpuProbe, GpuProcess, GpuReading
 from infermaxx_tui.core.gpu_summary import GpuSummary
 from infermaxx_tui.core.histories import history, state_of
@@ -66,8 +67,11 @@ def first(
     regime: Regime = REGIME,
     gpu: GpuSummary | None = None,
     probe: Probe | None = None,
+    thought: Thought | None = None,
+    worked: Worked | None = None,
 ) -> GateChecked | None:
-    found = before(scenario, at_once, regime, probed(CARD) if gpu is None else gpu, probe)
+    tried = Tried(prefix=probe, thought=thought, worked=worked)
+    found = before(scenario, at_once, regime, probed(CARD) if gpu is None else gpu, tried)
     return next((gate for gate in found if gate.name == name), None)
 
 
@@ -118,6 +122,24 @@ BEFORE = [
 @pytest.mark.parametrize(("name", "gpu", "outcome", "words"), BEFORE)
 def test_what_the_card_says_before_a_run(name: str, gpu: GpuSummary, outcome: str, words: str) -> None:
     check(first(name, gpu=gpu), outcome, words)
+
+
+def test_a_card_is_used_that_works_while_the_server_generates() -> None:
+    check(first("gpu_used", worked=Worked(2, 1)), "pass", "9000 MiB; its card worked while it generated")
+    check(first("gpu_used", worked=Worked(3, 0)), "fail", "in 3 readings no more than at rest")
+    check(first("gpu_used", worked=Worked(0, 0, "the probe got no answer")), "pass", "the probe got no answer")
+    hidden = card(processes=(msgspec.structs.replace(OURS, vram_mib=None),))
+    check(first("gpu_used", gpu=hidden, worked=Worked(1, 1)), "pass", "its card worked")
+    check(first("gpu_used", gpu=hidden, worked=Worked(0, 0, "no round")), "unknown", "no round")
+    empty = card(processes=(msgspec.structs.replace(OURS, vram_mib=0.0),))
+    check(first("gpu_used", gpu=empty, worked=Worked(2, 1)), "fail", "holds no memory")
+
+
+def test_thinking_is_tried_before_the_run() -> None:
+    check(first("thinking_off", thought=Thought(False)), "pass", "did not reason")
+    check(first("thinking_off", thought=Thought(True)), "fail", "reasoned although")
+    check(first("thinking_off", thought=Thought(None, "the probe was answered with 500")), "unknown", "500")
+    check(first("thinking_off"), "unknown", "after the run")
 
 
 WORKING = GpuReading(gpu=0, busy_percent=98, sm_mhz=1700, power_w=270.0, limit_w=275.0, processes=(OURS,))
@@ -221,7 +243,7 @@ def test_too_few_slots_decide_even_when_nobody_asked() -> None:
 
 
 def test_what_is_neither_asked_for_nor_known_is_not_said() -> None:
-    assert before(QUIET, 4, Regime(), NO_CARD, None) == []
+    assert before(QUIET, 4, Regime(), NO_CARD) == []
     assert after(QUIET, 4, Regime(), NO_CARD, ServerSeen()) == []
     assert not any(asked(QUIET).values())
     assert all(asked(SCENARIO).values())

@@ -145,7 +145,7 @@ def test_the_regime_has_no_gap_that_the_card_could_fill(name: str) -> None:
 def test_each_gate_would_pass_today_before_and_after(name: str) -> None:
     state = state_of(name)
     assert state.regime is not None
-    early = before(scenario(), 16, state.regime, state.gpus, None)
+    early = before(scenario(), 16, state.regime, state.gpus)
     late = after(scenario(), 16, state.regime, state.gpus, state.server)
     assert {gate.name: gate.outcome for gate in standing([*early, *late])} == dict.fromkeys(
         ("power_limit", "gpu_used", "card_exclusive", "prefix_cache", "slots", "thinking_off"), "pass"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from importlib import resources
 from typing import Any, TypeVar
 
 import anyio
@@ -24,6 +25,7 @@ from infermaxx_tui.runner.client import make_client
 from infermaxx_tui.runner.clock import Clock
 from infermaxx_tui.runner.context import Prepared, RunContext, Stopper, StopReason
 from infermaxx_tui.runner.exchange import Order
+from infermaxx_tui.runner.gpu_watch import GpuFeed
 from infermaxx_tui.runner.lines import Prompt
 from infermaxx_tui.runner.play import play
 from infermaxx_tui.runner.recorder import Recorder
@@ -208,8 +210,9 @@ class Played(msgspec.Struct, frozen=True):
         return tuple(call for call in self.calls if call.body is not None)
 
     def by_req(self) -> dict[int, Call]:
-        """What the server received, by request number."""
-        return {int(call.server_id.rsplit("-", 1)[1]): call for call in self.asks_for_tokens}
+        """What the server received, by request number; without what was tried before the run."""
+        numbered = ((call.server_id.rpartition("-")[2], call) for call in self.asks_for_tokens)
+        return {int(number): call for number, call in numbered if number != "probe"}
 
     def main_line(self, session: int) -> list[tuple[RequestEnded, Call]]:
         """A conversation's turns: how each ended, and what was sent."""
@@ -254,6 +257,8 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     """Puts something between the tap and the server."""
     sabotage: Callable[[Prepared], Prepared] = lambda prepared: prepared
     server_alive: Callable[[], bool] | None = None
+    cards: Callable[[VirtualClock], GpuFeed] | None = None
+    """Makes the sensors that are read."""
 
 
 def scenario_of(overrides: tuple[str, ...] = ()) -> Scenario:
@@ -299,6 +304,7 @@ async def play_prepared(prepared: Prepared, tap: Tap, clock: VirtualClock, setti
                 stopper,
                 lambda: spare if setting.spare else None,
                 setting.server_alive,
+                None if setting.cards is None else setting.cards(clock),
             )
         except Exception as error:  # a run that ends by a fault of its own raises it, whatever it is
             fault = error
@@ -478,3 +484,13 @@ class Delegate:
 def renderer() -> Renderer:
     """The shipped vocabulary."""
     return shipped()
+
+
+def thinking_vocabulary() -> Vocabulary:
+    """The shipped vocabulary with a template that opens a think block in the generation prompt."""
+    data = resources.files("infermaxx_tui") / "data"
+    template = (data / "chat_template.jinja").read_text(encoding="utf-8")
+    opening = "{{- '<|im_start|>assistant\\n' }}\n{%- endif %}"
+    assert template.rstrip().endswith(opening)
+    template = template.rstrip().removesuffix(opening) + "{{- '<|im_start|>assistant\\n<think>\\n' }}\n{%- endif %}"
+    return Vocabulary("thinking", (data / "tokenizer.json").read_text(encoding="utf-8"), template)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import httpx
 import msgspec
-from runnertools import Played, Setting, play_small
+import pytest
+from runnertools import Played, Setting, delta, play_small, thinking_vocabulary
 
-from infermaxx_tui.core.events import GateChecked, Noted, RequestStarted, RunEnded
+from infermaxx_tui.core.events import GateChecked, GpuProbed, GpuRead, Noted, RequestStarted, RunEnded
+from infermaxx_tui.core.gpu import GpuCard, GpuProbe, GpuProcess, GpuReading
 from infermaxx_tui.runner.context import Prepared
+from infermaxx_tui.virtual import VirtualClock
 
 
 def outcomes(played: Played) -> dict[tuple[str, str], str]:
@@ -88,3 +93,116 @@ def test_thinking_that_must_be_off_and_is_not() -> None:
     played = play_small(Setting(overrides=('gates.thinking="off"',), faults=("reason-only",)))
     assert outcomes(played)["thinking_off", "after"] == "fail"
     assert played.outcome("gates") == "not_evaluable"
+
+
+def test_thinking_that_must_be_off_is_tried_before_the_run() -> None:
+    played = play_small(Setting(overrides=('gates.thinking="off"',)))
+    assert outcomes(played)["thinking_off", "before"] == "pass"
+    assert outcomes(played)["thinking_off", "after"] == "pass"
+    assert played.outcome("gates") == "pass"
+    assert played.state.server.foreign is None
+    assert played.outcome("instrument") == "pass"
+
+
+class Thinker(httpx.AsyncBaseTransport):
+    """A server that reasons when it is tried in chat mode."""
+
+    def __init__(self, inner: httpx.AsyncBaseTransport) -> None:
+        self._inner = inner
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if request.url.path == "/v1/chat/completions" and request.headers.get("x-request-id", "").endswith("-probe"):
+            reply = delta(reasoning_content="Let me see.") + delta("length", content="") + b"data: [DONE]\n\n"
+            return httpx.Response(200, content=reply, headers={"content-type": "text/event-stream"}, request=request)
+        return await self._inner.handle_async_request(request)
+
+
+OFF = ('gates.thinking="off"',)
+THINKERS = {
+    "tokens": Setting(overrides=OFF, vocabulary=thinking_vocabulary()),
+    "chat": Setting(overrides=(*OFF, "sessions.prompt=chat"), wrap=Thinker),
+}
+
+
+@pytest.mark.parametrize("mode", THINKERS)
+def test_a_model_that_thinks_ends_the_run_before_anything_of_it_is_sent(mode: str) -> None:
+    played = play_small(THINKERS[mode])
+    assert outcomes(played)["thinking_off", "before"] == "fail"
+    assert played.of(RequestStarted) == ()
+    assert played.verdict.verdict == "INCONCLUSIVE"
+
+
+def test_a_server_that_does_not_answer_a_probe_is_not_accused() -> None:
+    played = play_small(Setting(overrides=('gates.thinking="off"', "gates.prefix_cache=true"), wrap=Deaf))
+    assert outcomes(played)["thinking_off", "before"] == "unknown"
+    assert outcomes(played)["prefix_cache", "before"] == "unknown"
+    assert outcomes(played)["thinking_off", "after"] == "pass"
+    assert played.outcome("gates") == "pass"
+
+
+class Deaf(httpx.AsyncBaseTransport):
+    """A server that refuses what is tried before the run."""
+
+    def __init__(self, inner: httpx.AsyncBaseTransport) -> None:
+        self._inner = inner
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if request.headers.get("x-request-id", "").endswith("-probe"):
+            return httpx.Response(503, request=request)
+        return await self._inner.handle_async_request(request)
+
+
+OURS = GpuProcess(10, 9000.0, "vllm", server=True)
+CARD = GpuCard(gpu=0, name="made up", server=True, processes=(OURS,), metrics={"busy_percent": "ok", "power_w": "ok"})
+
+
+class Cards:
+    """Sensors that are read twenty times a second; what the card does is told by the round."""
+
+    def __init__(self, clock: VirtualClock, at: Callable[[int], GpuReading]) -> None:
+        self._clock, self._at = clock, at
+        self._next = 0
+
+    def begin(self) -> None:
+        """Readings are due from now on."""
+
+    def take(self) -> Sequence[GpuProbed | GpuRead | Noted]:
+        """The round that is due."""
+        now = int(self._clock.mono_us() / 5e4)
+        if now < self._next:
+            return ()
+        first = self._next == 0
+        self._next = now + 1
+        read = GpuRead(gpus=(self._at(now),), server=(0,), window_ms=0.0 if first else 50.0, fast_ms=0.1)
+        return (GpuProbed(probe=GpuProbe(source="made up", cards=(CARD,))), read) if first else (read,)
+
+    def finish(self) -> Sequence[GpuProbed | GpuRead | Noted]:
+        """Nothing is left."""
+        return ()
+
+
+def used(at: Callable[[int], GpuReading]) -> Setting:
+    return Setting(overrides=("gates.gpu_used=true",), cards=lambda clock: Cards(clock, at))
+
+
+REST = GpuReading(gpu=0, busy_percent=0, power_w=119.0, processes=(OURS,))
+BARELY = GpuReading(gpu=0, busy_percent=3, power_w=121.0, processes=(OURS,))
+
+
+def test_a_card_is_seen_at_work_before_the_run_and_in_it() -> None:
+    played = play_small(used(lambda number: BARELY if number else REST))
+    early, late = (gate for gate in played.of(GateChecked) if gate.name == "gpu_used")
+    assert (early.when, early.outcome) == ("before", "pass")
+    assert "its card worked while it generated" in early.said
+    assert (late.when, late.outcome) == ("after", "pass")
+    assert played.outcome("gates") == "pass"
+    assert played.state.server.foreign is None
+
+
+def test_a_card_that_only_holds_memory_ends_the_run_before_anything_of_it_is_sent() -> None:
+    played = play_small(used(lambda _: REST))
+    (gate,) = (gate for gate in played.of(GateChecked) if gate.name == "gpu_used")
+    assert (gate.when, gate.outcome) == ("before", "fail")
+    assert "no more than at rest" in gate.said
+    assert played.of(RequestStarted) == ()
+    assert [event.reason for event in played.of(RunEnded)] == ["gate"]

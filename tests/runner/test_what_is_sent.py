@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from importlib import resources
 
 import msgspec
 import pytest
-from runnertools import Played, Setting, play_small, renderer, transcript
+from runnertools import Played, Setting, play_small, renderer, thinking_vocabulary, transcript
 
 from infermaxx_tui.core.events import (
     Record,
@@ -23,7 +22,6 @@ from infermaxx_tui.core.segments import closed_think_suffix, end_of_turn
 from infermaxx_tui.core.transcript import Session
 from infermaxx_tui.core.wording import QUESTION, recall_question, tag_line, tag_repeat, tag_statement
 from infermaxx_tui.selftest import play_in_memory
-from infermaxx_tui.vocabulary import Vocabulary
 
 
 @pytest.fixture(scope="module")
@@ -346,18 +344,8 @@ def test_budgets_and_temperature_are_the_scenarios() -> None:
         assert call.sent.temperature == 0.5
 
 
-def _thinking_vocabulary() -> Vocabulary:
-    """The shipped vocabulary with a template that opens a think block in the generation prompt."""
-    data = resources.files("infermaxx_tui") / "data"
-    template = (data / "chat_template.jinja").read_text(encoding="utf-8")
-    opening = "{{- '<|im_start|>assistant\\n' }}\n{%- endif %}"
-    assert template.rstrip().endswith(opening)
-    template = template.rstrip().removesuffix(opening) + "{{- '<|im_start|>assistant\\n<think>\\n' }}\n{%- endif %}"
-    return Vocabulary("thinking", (data / "tokenizer.json").read_text(encoding="utf-8"), template)
-
-
 def test_a_prompt_that_closes_thinking_is_not_answered_inside_it() -> None:
-    vocabulary = _thinking_vocabulary()
+    vocabulary = thinking_vocabulary()
     played = play_small(Setting(overrides=("canaries.thinking=off",), vocabulary=vocabulary))
     suffix = closed_think_suffix(vocabulary)
     assert suffix
@@ -370,7 +358,7 @@ def test_a_prompt_that_closes_thinking_is_not_answered_inside_it() -> None:
 
 
 def test_a_prompt_that_opens_thinking_is_answered_inside_it() -> None:
-    played = play_small(Setting(vocabulary=_thinking_vocabulary()))
+    played = play_small(Setting(vocabulary=thinking_vocabulary()))
     assert {recall.cls for recall in played.state.recalls} == {"reasoning_only"}
     assert all(ended.reasoning_chars > 0 for ended, _ in played.main_line(0))
 

@@ -40,6 +40,7 @@ class Writer:
         self._answer = answer
         self._turn = turn
         self._requests = 0
+        self._wave = range(min(shape.at_once, shape.sessions))
         self._asked: dict[str, int] = {}
         self._turns = [0] * shape.sessions
         self._depths = [0] * shape.sessions
@@ -85,6 +86,7 @@ class Writer:
         """The conversations of one wave, from their first prompt to their last question."""
         shape = self.shape
         each = shape.planned_recalls // shape.sessions
+        self._wave = sessions
         self.events += [
             e.SessionStarted(session=s, wave=s // shape.at_once, transcripts=("a",), planned_recalls=each)
             for s in sessions
@@ -162,7 +164,7 @@ class Writer:
             )
             budget = self.shape.recall_max_tokens
             sent.append((session, self._send(session, kind, question, budget, reply), reply))
-        self._tick(range(self.shape.sessions))
+        self._tick(self._wave)
         for session, req, reply in sent:
             self._end(session, req, kind, self.shape.recall_max_tokens, reply, text=True)
         return [req for _, req, _ in sent]

@@ -80,8 +80,8 @@ class SensorReport(msgspec.Struct, frozen=True, kw_only=True):
     cards: tuple[CardReport, ...] = ()
 
 
-def sensor_report(gpus: GpuSummary) -> SensorReport:
-    """What a summary says, in seconds where it is long."""
+def sensor_report(gpus: GpuSummary, withheld: str | None = None) -> SensorReport:
+    """What a summary says. `withheld`: why no speed of the run may be quoted, which energy per token would be."""
     return SensorReport(
         reason=gpus.reason,
         driver=next((probe.driver for probe in gpus.probes if probe.driver is not None), None),
@@ -91,9 +91,40 @@ def sensor_report(gpus: GpuSummary) -> SensorReport:
         fast_max_ms=gpus.fast_max_ms,
         slow_mean_ms=gpus.slow_mean_ms,
         slow_max_ms=gpus.slow_max_ms,
-        energy=gpus.energy,
+        energy=gpus.energy if withheld is None else _without_speed(gpus.energy, withheld),
         cards=tuple(_card(one) for one in gpus.cards),
     )
+
+
+def _without_speed(energy: EnergyPerToken, why: str) -> EnergyPerToken:
+    return msgspec.structs.replace(energy, per_output_token=None, per_token=None, reason=why)
+
+
+def sensor_lines(report: SensorReport) -> tuple[str, ...]:
+    """A line for each card of the server, and one for its energy, for people; nothing if no card was read."""
+    lines = [_line(card) for card in report.cards if card.server]
+    energy = report.energy
+    if lines and energy.joules is not None:
+        each = "" if energy.per_output_token is None else f", {energy.per_output_token:.3g} J for each token generated"
+        lines.append(f"energy {energy.joules:,.0f} J{each}" + (f" ({energy.reason})" if energy.reason else ""))
+    return tuple(lines)
+
+
+def _line(card: CardReport) -> str:
+    said = [f"at work in {card.at_work} of {card.while_open} readings"]
+    if card.power_mean_w is not None:
+        limit = "" if card.limit_w is None else f" of {card.limit_w:g} W"
+        rest = "" if card.power_rest_w is None else f" ({card.power_rest_w:.0f} W at rest)"
+        said.append(f"{card.power_mean_w:.0f}{limit or ' W'}{rest}")
+    if card.sm_mhz.median is not None:
+        most = "" if card.sm_mhz_highest is None else f" of {card.sm_mhz_highest}"
+        said.append(f"SM {card.sm_mhz.median}{most} MHz")
+    degrees = {"edge": card.edge_max_c, "VRAM": card.vram_max_c, "hotspot": card.hotspot_max_c}
+    said += [f"{name} {degree} C" for name, degree in degrees.items() if degree is not None]
+    held = [f"{name} {share:.0%}" for name, share in card.throttle_share.items() if share > 0]
+    if card.throttle_share:
+        said.append(f"held down: {', '.join(held)}" if held else "never held down")
+    return f"{card.name or f'GPU {card.gpu}'}: {', '.join(said)}"
 
 
 def _card(one: CardSummary) -> CardReport:

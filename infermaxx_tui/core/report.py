@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 
 from infermaxx_tui.core.display import harmless, one_line
+from infermaxx_tui.core.gpu_verdict import sensor_lines
 from infermaxx_tui.core.judges.check import Check, Evidence
 from infermaxx_tui.core.predictions import scored_text
 from infermaxx_tui.core.verdict import Verdict
@@ -24,6 +25,8 @@ def verdict_lines(verdict: Verdict, width: int = 100) -> tuple[str, ...]:
     lines = ["  ".join([head, *names])[:width].rstrip()]
     for check in verdict.checks:
         lines += _check_lines(check, width)
+    for said in sensor_lines(verdict.sensors):
+        lines += _wrapped(said, width, "")
     lines += _predictions(verdict, width)
     lines += _wrapped(verdict.scope, width, "")
     return tuple(lines)

@@ -16,7 +16,9 @@ from infermaxx_tui.core.comparison import difference
 from infermaxx_tui.core.events import Record
 from infermaxx_tui.core.fold import Fold
 from infermaxx_tui.core.gates import after, before, standing
+from infermaxx_tui.core.gpu_verdict import SensorReport, sensor_lines, sensor_report
 from infermaxx_tui.core.judges.check import Check
+from infermaxx_tui.core.report import verdict_lines
 from infermaxx_tui.core.scenario import Scenario, parse_scenario
 from infermaxx_tui.core.startup_log import StartupFacts, parse_startup
 from infermaxx_tui.core.state import RunState
@@ -123,6 +125,30 @@ def test_the_cards_stand_in_the_verdict(name: str) -> None:
     assert card.missing == {"hotspot_c": "needs driver 615 (this is 580)"}
     assert found.energy.reason == ""
     assert found.energy.per_output_token is not None
+
+
+def test_the_cards_are_said_to_people() -> None:
+    text = " ".join(verdict_lines(verdict_of("real"), 400))
+    assert "NVIDIA H200: at work in 40 of 40 readings, 137 of 700 W (119 W at rest), SM 1980 of 1980 MHz" in text
+    assert "edge 37 C, VRAM 40 C, never held down" in text
+    assert "energy 5,433 J, 0.209 J for each token generated" in text
+
+
+def test_a_run_whose_speeds_are_withheld_has_no_energy_per_token_either() -> None:
+    found = sensor_report(state_of("real").gpus, "its quality fell")
+    assert (found.energy.per_output_token, found.energy.per_token, found.energy.reason) == (
+        None,
+        None,
+        "its quality fell",
+    )
+    assert "energy 5,433 J (its quality fell)" in sensor_lines(found)
+
+
+def test_without_a_card_of_the_servers_nothing_is_said_to_people() -> None:
+    found = sensor_report(state_of("real").gpus)
+    strange = tuple(msgspec.structs.replace(card, server=False) for card in found.cards)
+    assert sensor_lines(msgspec.structs.replace(found, cards=strange)) == ()
+    assert sensor_lines(SensorReport()) == ()
 
 
 @pytest.mark.parametrize("name", RUNS)

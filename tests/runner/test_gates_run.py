@@ -206,3 +206,32 @@ def test_a_card_that_only_holds_memory_ends_the_run_before_anything_of_it_is_sen
     assert "no more than at rest" in gate.said
     assert played.of(RequestStarted) == ()
     assert [event.reason for event in played.of(RunEnded)] == ["gate"]
+
+
+def test_what_is_tried_stands_in_no_count_of_the_run() -> None:
+    settings = ("gates.gpu_used=true", "gates.prefix_cache=true", *OFF)
+    played = play_small(Setting(overrides=settings, cards=lambda clock: Cards(clock, lambda n: BARELY if n else REST)))
+    tried = [call for call in played.asks_for_tokens if call.server_id.endswith("-probe")]
+    assert len(tried) >= 4
+    counts = played.state.counts
+    assert counts is not None
+    assert counts.reason is None
+    assert (counts.generation_client, counts.prompt_client) == (counts.generation_server, counts.prompt_server)
+    assert {start.kind for start in played.of(RequestStarted)} >= {"turn", "recall"}
+    assert "warmup" not in played.state.server.replied
+    assert played.verdict.verdict == "PASS"
+
+
+def test_a_card_that_was_hardly_read_meanwhile_is_not_accused() -> None:
+    """Its sensors say something twice, and then no more."""
+
+    class Slow(Cards):
+        def take(self) -> Sequence[GpuProbed | GpuRead | Noted]:
+            return super().take() if self._next < 2 else ()
+
+    played = play_small(
+        Setting(overrides=("gates.gpu_used=true",), cards=lambda clock: Slow(clock, lambda _: REST)),
+    )
+    early = next(gate for gate in played.of(GateChecked) if gate.name == "gpu_used")
+    assert (early.when, early.outcome) == ("before", "pass")
+    assert "whether it computes is not known" in early.said

@@ -9,6 +9,7 @@ import hashlib
 import ipaddress
 import platform
 import socket
+from typing import Final
 from urllib.parse import urlsplit
 
 import msgspec
@@ -104,6 +105,7 @@ def _shaped(regime: Regime, facts: ServerFacts, said: StartupFacts) -> Regime:
         kv_cache_dtype=said.kv_cache_dtype or (cache.cache_dtype if cache else None),
         kv_cache_stored=said.kv_stored or _named_dtype(cache.cache_dtype if cache else None),
         load_format=said.load_format,
+        server_args=_other_args(said),
         prefix_caching=cache.prefix_caching if cache else said.prefix_caching,
         gpu_memory_utilization=_first(
             said.gpu_memory_utilization, cache.gpu_memory_utilization if cache is not None else None
@@ -121,6 +123,47 @@ def _shaped(regime: Regime, facts: ServerFacts, said: StartupFacts) -> Regime:
         model_gib=said.model_gib,
         kv_gib=said.kv_gib,
     )
+
+
+_HELD: Final = frozenset(
+    {
+        "api_key",
+        "attention_backend",
+        "block_size",
+        "disable_log_stats",
+        "dtype",
+        "enable_chunked_prefill",
+        "enable_log_requests",
+        "enable_prefix_caching",
+        "enforce_eager",
+        "gpu_memory_utilization",
+        "host",
+        "kv_cache_dtype",
+        "load_format",
+        "max_model_len",
+        "max_num_batched_tokens",
+        "max_num_seqs",
+        "model",
+        "model_tag",
+        "port",
+        "quantization",
+        "served_model_name",
+        "speculative_config",
+        "tensor_parallel_size",
+        "tokenizer",
+        "uds",
+        "uvicorn_log_level",
+    }
+)
+"""Arguments that another field of the regime says, or that say where a server listens and what it prints."""
+
+
+def _other_args(said: StartupFacts) -> str | None:
+    """A flag that nobody here knows may be the lever that was moved."""
+    if not said.args:
+        return None
+    others = sorted(f"{name}={value}" for name, value in said.args if name not in _HELD)
+    return ", ".join(others) or "none"
 
 
 def _named_dtype(cache_dtype: str | None) -> str | None:
@@ -154,6 +197,7 @@ _FROM_LOG = (
     "max_num_seqs",
     "model_gib",
     "quantization",
+    "server_args",
     "speculative",
     "tensor_parallel",
 )

@@ -59,6 +59,8 @@ class Regime(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
     """What the cache is kept in."""
     load_format: str | None = None
     """How the weights were read; `dummy`: they are noise."""
+    server_args: str | None = None
+    """Arguments of the server that are not the default and that no other field holds; `none` if there are none."""
     prefix_caching: bool | None = None
     gpu_memory_utilization: float | None = None
     prompt_mode: str | None = None

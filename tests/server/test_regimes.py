@@ -88,6 +88,23 @@ def test_noise_for_weights_is_a_lever() -> None:
     assert "load_format" not in FOLLOWS
 
 
+def test_a_flag_that_no_other_key_holds_is_a_lever_of_its_own() -> None:
+    assert H200.facts is not None
+
+    def args_of(*args: tuple[str, str]) -> str | None:
+        facts = msgspec.structs.replace(H200.facts, args=args) if H200.facts is not None else None
+        return regime(startup=msgspec.structs.replace(H200, facts=facts)).server_args
+
+    where = (("model", "m"), ("port", "8001"), ("api_key", "***"), ("max_model_len", "8192"))
+    assert args_of(*where) == "none"
+    assert args_of(*where, ("async_scheduling", "False"), ("all2all_backend", "x")) == (
+        "all2all_backend=x, async_scheduling=False"
+    )
+    assert args_of() is None
+    assert regime(startup=None).missing["server_args"] == "no start-up log was read"
+    assert "server_args" not in FOLLOWS
+
+
 def test_a_log_of_another_server_is_not_used() -> None:
     got = regime(msgspec.structs.replace(FACTS, engine="vllm 0.32.0"))
     assert (got.pool_tokens, got.dtype) == (None, None)

@@ -345,12 +345,9 @@ def _selftest(args: argparse.Namespace) -> int:
 
 
 def _transcripts(args: argparse.Namespace) -> int:
-    from infermaxx_tui.transcripts_cli import import_output, stats_output
+    from infermaxx_tui.transcripts_cli import output
 
-    if args.action == "import":
-        _console.emit(import_output(tuple(args.paths), args.out))
-        return int(ExitCode.PASS)
-    _console.emit(stats_output(tuple(args.paths), args.tokenizer, args.pool, args.json))
+    _console.emit(output(args))
     return int(ExitCode.PASS)
 
 

@@ -11,6 +11,9 @@ import infermaxx_tui
 _Verb = Callable[[str, str], argparse.ArgumentParser]
 _ABOUT = "Replays agent transcripts as concurrent sessions against a vLLM server and says whether it can be trusted."
 
+MAKE_PRESETS = ("field-note", "claude-code-local", "swe-eval", "codex-pro", "nasty")
+"""What `transcripts make` knows; said here so that help needs none of the generator."""
+
 
 class UsageError(Exception):
     """The command line is wrong: one line for people."""
@@ -124,6 +127,18 @@ def _add_tool_verbs(verb: _Verb) -> None:
     convert = inner.add_parser("import", help=text, description=text, parents=[_common()], allow_abbrev=False)
     convert.add_argument("paths", nargs="+", metavar="PATH")
     convert.add_argument("--out", required=True, metavar="DIR", help="where the new files go; none is overwritten")
+    _add_making(inner)
+
+
+def _add_making(inner: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The verbs that make transcripts: out of nothing, or out of private ones."""
+    text = "make synthetic sessions with the shape of real ones, and hold them against published figures"
+    make = inner.add_parser("make", help=text, description=text, parents=[_common()], allow_abbrev=False)
+    make.add_argument("--preset", choices=MAKE_PRESETS, default=MAKE_PRESETS[0], help="whose shape")
+    make.add_argument("--sessions", type=_number(1, 10_000), default=15, metavar="N", help="how many (15)")
+    make.add_argument("--seed", type=_number(0, 2**63 - 1), default=1, metavar="S", help="what they are drawn from (1)")
+    make.add_argument("--out", required=True, metavar="DIR", help="where the new files go; none is overwritten")
+    make.add_argument("--tokenizer", default="shipped", metavar="T", help="a directory, a hub name, or shipped")
 
 
 def _number(least: int, most: int) -> Callable[[str], int]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -18,6 +19,19 @@ from infermaxx_tui.importers import native
 from infermaxx_tui.importers.cline import HISTORY
 from infermaxx_tui.importers.packed import stem
 from infermaxx_tui.tokenize import resolve
+
+
+def output(args: argparse.Namespace) -> Iterable[str]:
+    """What the verb's actions print, line by line. Raises TranscriptError or TokenizerError."""
+    match args.action:
+        case "import":
+            return import_output(tuple(args.paths), args.out)
+        case "make":
+            from infermaxx_tui.transcripts_make import make_output
+
+            return make_output(args.preset, args.sessions, args.seed, args.out, args.tokenizer)
+        case _:
+            return stats_output(tuple(args.paths), args.tokenizer, args.pool, args.json)
 
 
 def stats_output(paths: tuple[str, ...], tokenizer: str, pool: int | None, as_json: bool) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ import anyio
 import msgspec
 
 from infermaxx_tui import rundir
+from infermaxx_tui.certificate import cited
 from infermaxx_tui.core.events import StartupRead
 from infermaxx_tui.core.gpu_regime import sensor_lines, with_gpus
 from infermaxx_tui.core.scenario_toml import to_toml
@@ -62,7 +63,9 @@ def prepare_run(
     startup = with_traps(startup, regime, wanted.launch, wanted.env)
     for line in trap_lines(startup):
         note(line)
-    return msgspec.structs.replace(prepared, scenario_text=text, earlier=earlier, regime=regime, startup=startup)
+    return msgspec.structs.replace(
+        prepared, scenario_text=text, earlier=earlier, regime=regime, startup=startup, selftest=cited()
+    )
 
 
 class Run(msgspec.Struct, frozen=True):

@@ -154,8 +154,8 @@ _SOAK: Final[dict[str, Mutation]] = {
     "lag through the soak": Mutation(
         "soak", "INCONCLUSIVE", "drift", each(e.InstrumentRead, lambda x: _replace(x, loop_lag_max_ms=3000.0))
     ),
-    "waver": Mutation("soak", "INCONCLUSIVE", "drift", sick.wavering),
-    "leak this program's memory": Mutation("soak", "FAIL", "drift", sick.growing),
+    "waver": Mutation("watched", "INCONCLUSIVE", "drift", sick.wavering),
+    "leak this program's memory": Mutation("watched", "FAIL", "drift", sick.growing),
 }
 
 _REPAIRS: Final[dict[str, Mutation]] = {

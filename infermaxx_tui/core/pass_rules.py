@@ -157,6 +157,7 @@ _INSTRUMENT: Final[dict[str, Mutation]] = {
     "timing: no long lag": _blinds(with_fields(e.InstrumentRead, 3, loop_lag_max_ms=1001.0), "timing"),
     "timing: no step of the clock": _blinds(with_fields(e.InstrumentRead, 3, wall_step_ms=501.0), "timing"),
     "drift: long enough": _blinds(limits(min_drift_hours=10.0), "drift", "soak"),
+    "drift: long enough for memory too": _blinds(limits(min_drift_hours=10.0), "drift", "watched"),
     "drift: what was demanded was read": _blinds(limits(max_vram_mib_per_hour=1.0), "drift", "soak"),
     "drift: a client that could see": _blinds(
         with_fields(e.InstrumentRead, 3, loop_lag_max_ms=3000.0), "drift", "soak"

@@ -11,7 +11,7 @@ import msgspec
 from anyio import to_thread
 
 from infermaxx_tui.core.canary import RegistryBuilder
-from infermaxx_tui.core.events import StartupRead
+from infermaxx_tui.core.events import GateChecked, StartupRead
 from infermaxx_tui.core.plan import Plan
 from infermaxx_tui.core.regime import Regime
 from infermaxx_tui.core.render import Renderer
@@ -59,6 +59,8 @@ class Prepared(msgspec.Struct, frozen=True):
     """Labels and tags of an earlier run's conversation that is sent before this one starts."""
     startup: StartupRead | None = None
     """What the server's start-up log says."""
+    selftest: GateChecked | None = None
+    """What the newest selftest on this host came to."""
 
 
 class Stopper:

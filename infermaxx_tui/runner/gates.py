@@ -21,6 +21,8 @@ _OF_GPU: Final = ("power_limit", "gpu_used", "card_exclusive")
 async def check_before(run: RunContext, streams: Streams, sensors: bool) -> None:
     """Logs the gates; one that decides and fails asks the run to end before any request of its own is sent."""
     scenario = run.scenario
+    if run.prepared.selftest is not None:
+        run.recorder.emit(run.prepared.selftest)
     tried = await _try_out(run, streams, sensors)
     gpu = run.recorder.fold.snapshot().gpus
     at_once, regime = run.prepared.plan.at_once, run.prepared.regime

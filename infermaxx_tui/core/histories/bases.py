@@ -30,7 +30,6 @@ STRICT: Final = Limits(
 _DRIFT: Final = Limits(
     max_drift_share_per_hour=1.0,
     max_ttft_drift_share_per_hour=1.0,
-    max_client_rss_mib_per_hour=1.0,
     min_drift_hours=0.001,
 )
 _GATE: Final = e.GateChecked(name="idle", when="before", outcome="pass", required=True, said="nobody else was there")
@@ -124,8 +123,15 @@ def _answered(req: int, session: int, expected: str) -> e.RequestEnded:
 
 
 def soak() -> Lines:
-    """Four waves, the first of which is warm-up, on a server that stays as it is, with margins on drift."""
+    """Four waves, the first of which is warm-up, on a server that stays as it is, with margins on times."""
     return tuple(records(history(Shape(sessions=16, limits=_DRIFT))))
+
+
+def watched() -> Lines:
+    """The same with a margin on this program's own memory alone."""
+    return limits(**{**msgspec.structs.asdict(Limits()), "max_client_rss_mib_per_hour": 1.0, "min_drift_hours": 0.001})(
+        soak()
+    )
 
 
 def listed() -> Lines:
@@ -193,6 +199,7 @@ BASES: Final[dict[Base, Callable[[], Lines]]] = {
     "tasks": tasks_asked,
     "demanding": demanding,
     "soak": soak,
+    "watched": watched,
     "listed": listed,
     "serial": serial,
     "single": single,
@@ -204,3 +211,12 @@ BASES: Final[dict[Base, Callable[[], Lines]]] = {
     "capped": capped,
 }
 """By name, each made anew."""
+
+SICK: Final[dict[Base, str]] = {
+    "leak": "isolation",
+    "forgets": "recall",
+    "cut": "delivery",
+    "lost": "availability",
+    "babbles": "degeneration",
+}
+"""The check that fails in each that fails."""

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # Runs on the GPU host, in the repository's root: unpacks vLLM and the client, then plays real weights and dummy ones.
 # OUT gets NAME.run.tgz (the run folder) and NAME.verdict.json of each, doctor's pages and the bench of the sensors.
-# usage: host.sh KIT PARTS WHEELS OUT     KIT: unpack.sh and its neighbours; PARTS: what pack.sh made, in one folder
+# usage: host.sh KIT PARTS WHEELS OUT [real] [dummy] [bench]   which of the three, all if none is named; KIT: unpack.sh and its neighbours; PARTS: what pack.sh made, in one folder
 set -uo pipefail
 kit=$1 parts=$2 wheels=$3 out=$4
+wanted=" ${*:5} "
+wants() { [[ $wanted == "  " || $wanted == *" $1 "* ]]; }
 export INFERMAXX_GPU=/tmp/vllm INFERMAXX_RUNS=/tmp/runs INFERMAXX_CACHE=/tmp/cache PYTHONUNBUFFERED=1
 say() { echo "== $(date +%T) $*"; }
 
@@ -29,8 +31,9 @@ print(v["verdict"], [(c["name"], c["outcome"], c["n_evaluated"], c["cause"], c["
 print(json.dumps(v["regime"], indent=1))
 P
 }
-play real ""
-play dummy "--load-format dummy"
+wants real && play real ""
+wants dummy && play dummy "--load-format dummy"
+wants bench || exit 0
 
 say a server for doctor and the bench
 up=$(bash "$kit/serve.sh" "$INFERMAXX_GPU" /tmp/serve.log "$INFERMAXX_GPU/smollm2" --served-model-name smollm2 --port 8000 \

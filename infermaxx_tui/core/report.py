@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
+from infermaxx_tui.core.arms import TITLE, separated
 from infermaxx_tui.core.display import harmless, one_line
 from infermaxx_tui.core.gpu_verdict import sensor_lines
 from infermaxx_tui.core.judges.check import Check, Evidence
@@ -28,6 +29,7 @@ def verdict_lines(verdict: Verdict, width: int = 100) -> tuple[str, ...]:
     for said in sensor_lines(verdict.sensors):
         lines += _wrapped(said, width, "")
     lines += _predictions(verdict, width)
+    lines += _arms(verdict, width)
     lines += _wrapped(verdict.scope, width, "")
     return tuple(lines)
 
@@ -39,6 +41,11 @@ def _predictions(verdict: Verdict, width: int) -> list[str]:
     for one in verdict.predictions:
         lines += _wrapped(f"{one.result:<11} {scored_text(one)}", width, "  ")
     return lines
+
+
+def _arms(verdict: Verdict, width: int) -> list[str]:
+    said = separated(verdict)
+    return [TITLE[:width], *(line for one in said for line in _wrapped(one, width, "  "))] if said else []
 
 
 def _check_lines(check: Check, width: int) -> list[str]:

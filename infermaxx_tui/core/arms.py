@@ -1,0 +1,71 @@
+"""What the controls of a run separate, in words: which cause each of them rules out, and which no arm of it could.
+
+A recall that fails under load may be the model's, the load's, or another conversation's. Asking again alone tells the
+first from the others, and only the same conversations one at a time tell the last two apart (gpu-and-verdicts §2.6).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from infermaxx_tui.core.judges.check import Check
+from infermaxx_tui.core.verdict import Verdict
+
+TITLE: Final = "what the controls of this run separate:"
+_OF_CONVERSATIONS: Final = ("recall", "isolation", "degeneration", "quality")
+"""Checks whose failure may come from what conversations share."""
+
+
+def separated(verdict: Verdict) -> tuple[str, ...]:
+    """A sentence for each control; none for a run of which nobody knows how it was played."""
+    if verdict.regime.at_once is None:
+        return ()
+    checks = {check.name: check for check in verdict.checks}
+    return (*_asking(checks["controls"]), *_again(checks), *_serial(verdict, checks))
+
+
+def _asking(controls: Check) -> list[str]:
+    if not controls.n_planned:
+        return ["sentinels and absent labels: none were planned, so a lost tag is not told from a question that fails"]
+    if controls.outcome != "pass":
+        return ["sentinels, absent labels and decoys: they do not hold, so a lost tag says nothing about the server"]
+    return ["sentinels, absent labels and decoys: they hold, so a lost tag is not the fault of the asking"]
+
+
+def _again(checks: dict[str, Check]) -> list[str]:
+    said = []
+    for name, what in (("recall", "tags"), ("quality", "tasks")):
+        match checks[name].cause:
+            case "under_load":
+                said.append(
+                    f"{what} asked again alone: right there, so their failing takes load and is no limit of the model"
+                )
+            case "alone_too":
+                said.append(
+                    f"{what} asked again alone: wrong there too, so concurrency is cleared; model, KV dtype and"
+                    " quantisation are told apart by an arm in which one of them is another"
+                )
+            case _:
+                pass
+    return said
+
+
+def _serial(verdict: Verdict, checks: dict[str, Check]) -> list[str]:
+    failed = [name for name in _OF_CONVERSATIONS if checks[name].outcome == "fail"]
+    at_once, sessions = verdict.regime.at_once, verdict.regime.sessions
+    if at_once == 1 and sessions == 1:
+        return ["one conversation alone: it separates nothing that conversations share"]
+    if at_once == 1:
+        if failed:
+            return [f"serial arm: one conversation at a time, so what failed here ({', '.join(failed)}) needs no other"]
+        if verdict.verdict != "PASS":
+            return ["serial arm: one conversation at a time; it is no PASS, so nothing can be held against it"]
+        return ["serial arm: it passes one conversation at a time, so what fails with several at once needs them"]
+    if failed:
+        return [
+            f"serial arm: not in this run, so it is open whether {' and '.join(failed)} needs other conversations at"
+            " once: run the same with --set sessions.control=serial"
+        ]
+    return [
+        "serial arm: not in this run; a pass needs none, and a failure would be traced with sessions.control=serial"
+    ]

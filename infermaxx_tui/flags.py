@@ -139,6 +139,14 @@ def _add_making(inner: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     make.add_argument("--seed", type=_number(0, 2**63 - 1), default=1, metavar="S", help="what they are drawn from (1)")
     make.add_argument("--out", required=True, metavar="DIR", help="where the new files go; none is overwritten")
     make.add_argument("--tokenizer", default="shipped", metavar="T", help="a directory, a hub name, or shipped")
+    text = (
+        "take keys, passwords, people, hosts and home paths out of transcripts, or all text, so that they can be shared"
+    )
+    redact = inner.add_parser("redact", help=text, description=text, parents=[_common()], allow_abbrev=False)
+    redact.add_argument("paths", nargs="+", metavar="PATH")
+    redact.add_argument("--out", required=True, metavar="DIR", help="where the new files go; none is overwritten")
+    redact.add_argument("--content-free", action="store_true", help="lengths, roles, block ids and delays, and no text")
+    redact.add_argument("--tokenizer", default="shipped", metavar="T", help="a directory, a hub name, or shipped")
 
 
 def _number(least: int, most: int) -> Callable[[str], int]:

@@ -30,6 +30,11 @@ def output(args: argparse.Namespace) -> Iterable[str]:
             from infermaxx_tui.transcripts_make import make_output
 
             return make_output(args.preset, args.sessions, args.seed, args.out, args.tokenizer)
+        case "redact":
+            from infermaxx_tui.transcripts_redact import redact_output
+
+            files = tuple(dict.fromkeys(file for path in args.paths for file in _files(path)[0]))
+            return redact_output(files, args.out, args.content_free, args.tokenizer)
         case _:
             return stats_output(tuple(args.paths), args.tokenizer, args.pool, args.json)
 

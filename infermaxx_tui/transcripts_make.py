@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from infermaxx_tui.core.display import harmless
@@ -35,7 +35,7 @@ def make_output(preset: str, sessions: int, seed: int, out: str, tokenizer: str)
     repeats: list[float] = []
     for number, shape in enumerate(shapes(chosen, sessions, seed)):
         family = composer.sessions(shape, number)
-        write_new(targets[number], family)
+        write_lines(targets[number], (line for session in family for line in native.lines(session)))
         made += _measured(family, renderer)
         if number < _REPEATS_OF:
             text = check.session_text(family[0])
@@ -55,13 +55,16 @@ def make_room(folder: Path, targets: list[Path]) -> None:
         raise TranscriptError(str(folder), None, f"cannot be made: {error.strerror or error}") from None
 
 
-def write_new(target: Path, sessions: tuple[Session, ...]) -> None:
-    """Writes sessions as OpenAI chat JSONL, whole or not at all. Raises TranscriptError."""
+def write_lines(target: Path, lines: Iterable[bytes]) -> None:
+    """Writes a new file, whole or not at all. Raises TranscriptError if the disk does not take it."""
     done = False
     try:
-        with target.open("xb") as file:
-            for session in sessions:
-                file.writelines(native.lines(session))
+        file = target.open("xb")
+    except OSError as error:
+        raise TranscriptError(str(target), None, f"cannot be written: {error.strerror or error}") from None
+    try:
+        with file:
+            file.writelines(lines)
         done = True
     except OSError as error:
         raise TranscriptError(str(target), None, f"cannot be written: {error.strerror or error}") from None

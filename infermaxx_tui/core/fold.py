@@ -63,21 +63,22 @@ class Fold:
         """Events of which it does not matter where or when they were logged."""
         self._placed: dict[type[e.Event], Callable[..., None]] = {
             e.RunStarted: self._run_started,
-            e.MetricsRead: self._metrics_read,
-            e.RequestStarted: self._request_started,
-            e.FirstToken: self._first_token,
-            e.RequestEnded: self._request_ended,
-            e.Beat: self._beat,
             e.CountsReconciled: self._reconciled,
             e.ServerLost: self._server_lost,
             e.EvidenceLost: self._lost_evidence,
             e.GpuProbed: self._gpus.probed,
             e.GpuRead: self._gpu_read,
         }
+        self._often: dict[type[e.Event], Callable[..., None]] = {
+            e.MetricsRead: self._metrics_read,
+            e.RequestStarted: self._request_started,
+            e.FirstToken: self._first_token,
+            e.RequestEnded: self._request_ended,
+            e.Beat: self._beat,
+        }
+        """Events that a long log is made of: each of these does everything that there is to do."""
         self._also = self._drift.takers()
-        """What takes an event in after that."""
-        for often in (e.RequestStarted, e.FirstToken, e.RequestEnded):
-            del self._also[often]  # their own takers here hand them on
+        """What takes one of the others in after that."""
 
     def add(self, record: Record | Unknown) -> None:
         """Takes the next line of the log in. A line that could not be read is counted."""
@@ -88,6 +89,10 @@ class Fold:
             return
         event = record.event
         kind = type(event)
+        often = self._often.get(kind)
+        if often is not None:
+            often(record, event)
+            return
         placed = self._placed.get(kind)
         if placed is not None:
             placed(record, event)
@@ -138,6 +143,7 @@ class Fold:
         self._gauges.metrics(event)
         self._paces.read(event)
         self.server.read(event, record.mono_us)
+        self._drift.metrics(record, event)
 
     def _startup_read(self, event: StartupRead) -> None:
         self._run.startup = event
@@ -177,9 +183,10 @@ class Fold:
 
     def _request_ended(self, record: Record, event: e.RequestEnded) -> None:
         at: Ref = (record.part, record.seq)
-        run, opened = self._run, self._streams.ended(event.req)
+        run, kind, outcome = self._run, event.kind, event.outcome
+        opened = self._streams.ended(event.req)
         self.server.ended(event, record.mono_us, len(self._streams.open))
-        key = (event.kind, event.outcome)
+        key = (kind, outcome)
         run.outcomes[key] = run.outcomes.get(key, 0) + 1
         for name in event.anomalies:
             run.anomalies[name] = run.anomalies.get(name, 0) + 1
@@ -189,20 +196,20 @@ class Fold:
             run.cached_tokens = (run.cached_tokens or 0) + event.cached_tokens
         self._gauges.ended(event)
         self._sessions.replied(event)
-        if event.kind in DELIVERY_KINDS:
+        if kind in DELIVERY_KINDS:
             self._deliveries.ended(at, record.mono_us, event, self._replies.max_model_len)
-        if event.outcome != "ok":
+        if outcome != "ok":
             self._availability.ended(at, event)
-        if event.kind == "turn":
+        if kind == "turn":
             self._paces.ended(event, self._sessions.of(event.session).wave)
-        elif event.kind == "quality":
+        elif kind == "quality":
             self._quality.ended(at, event, opened, self._streams, self._replies.max_model_len)
         recall = self._replies.ended(at, event, opened, self._streams)
         if recall is not None:
             run.newest = recall
             run.answered += 1
             self._sessions.recalled(recall)
-        elif event.kind == "recall" and event.outcome == "cancelled" and opened is not None and opened.ask is not None:
+        elif kind == "recall" and outcome == "cancelled" and opened is not None and opened.ask is not None:
             run.asked -= 1
             self._sessions.of(event.session).asked -= opened.ask.again_of is None
         self._drift.request_ended(record, event)

@@ -64,7 +64,7 @@ def test_a_disk_that_fills_up_ends_the_run_inconclusive(place: Place, small: Pat
 def test_a_disk_that_is_full_from_the_start_refuses_the_run(place: Place, small: Path, server: str, tiny: Path) -> None:
     (tiny / "runs").mkdir()
     (tiny / "ballast").write_bytes(bytes(4 << 20))
-    done = place.run("run", str(small), "--headless", "--url", server, "--runs-dir", str(tiny / "runs"))
+    done = place.run("run", str(small), "--headless", "--no-gpu", "--url", server, "--runs-dir", str(tiny / "runs"))
     assert done.code == ExitCode.USAGE
     assert "no space for a run" in done.complaint
     assert "--runs-dir" in done.complaint

@@ -14,6 +14,9 @@ from infermaxx_tui.core.verdict import Verdict, rounded
 DEMANDED: Final = ("sessions", "at_once")
 """What belongs to the regime beside the fields of core.regime.Regime."""
 
+_FOLLOWS: Final = FOLLOWS | {"at_once"}
+"""`at_once` is what came of the concurrency that was asked for: one lever, not two."""
+
 
 class Difference(msgspec.Struct, frozen=True):
     """How regimes stand to one another."""
@@ -41,8 +44,8 @@ def differences(verdicts: Sequence[Verdict]) -> Difference:
     names = [key for key in Regime.__struct_fields__ if key != "missing"]
     values = {key: [getattr(verdict.regime, key) for verdict in verdicts] for key in (*names, *DEMANDED)}
     differing = [key for key, some in values.items() if any(value != some[0] for value in some)]
-    levers = tuple(key for key in differing if key not in FOLLOWS)
-    follows = tuple(key for key in differing if key in FOLLOWS)
+    levers = tuple(key for key in differing if key not in _FOLLOWS)
+    follows = tuple(key for key in differing if key in _FOLLOWS)
     return Difference(
         levers=levers or follows,
         unknown=tuple(key for key, some in values.items() if all(value is None for value in some)),

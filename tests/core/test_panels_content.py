@@ -400,8 +400,14 @@ class TestCompare:
         assert "CONFOUNDED" not in said
 
     def test_two_levers_are_confounded(self) -> None:
-        other = with_regime(LEAK.verdict, kv_cache_dtype="fp8", at_once=9)
+        other = with_regime(LEAK.verdict, kv_cache_dtype="fp8", concurrency_requested=9)
         assert "CONFOUNDED" in "\n".join(texts(rows_compare(HEALTHY.verdict, other, 100)))
+
+    def test_how_many_at_once_is_one_lever(self) -> None:
+        other = with_regime(LEAK.verdict, concurrency_requested=1, at_once=1)
+        found = difference(HEALTHY.verdict, other)
+        assert (found.levers, found.follows) == (("concurrency_requested",), ("at_once",))
+        assert not found.confounded
 
     def test_what_only_one_side_knows_is_a_difference_and_what_neither_knows_is_said(self) -> None:
         other = with_regime(LEAK.verdict, gpu="a card")

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs on the GPU host, in the repository's root: unpacks vLLM and the client, then plays real weights and dummy ones.
 # OUT gets NAME.run.tgz (the run folder) and NAME.verdict.json of each, doctor's pages and the bench of the sensors.
-# usage: host.sh KIT PARTS WHEELS OUT [real] [dummy] [bench]   which of the three, all if none is named; KIT: unpack.sh and its neighbours; PARTS: what pack.sh made, in one folder
+# usage: host.sh KIT PARTS WHEELS OUT [real] [dummy] [bench]     which of the three, all of them if none is named
+# KIT: unpack.sh and its neighbours; PARTS: what pack.sh made, in one folder; WHEELS: those of the client
 set -uo pipefail
 kit=$1 parts=$2 wheels=$3 out=$4
 wanted=" ${*:5} "

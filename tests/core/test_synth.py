@@ -23,7 +23,7 @@ from infermaxx_tui.core.synth.fitting import fitted, overhead_of
 from infermaxx_tui.core.synth.presets import PRESETS, Target
 from infermaxx_tui.core.synth.shapes import MIDWAY_TOKENS, Shape, shapes
 from infermaxx_tui.core.synth.tools import Source, tool_list
-from infermaxx_tui.core.transcript import Session
+from infermaxx_tui.core.transcript import Message, Session
 from infermaxx_tui.vocabulary import shipped
 
 SOURCES = (
@@ -119,6 +119,44 @@ def test_sessions_weigh_what_their_shapes_say(preset: str) -> None:
         assert tokens.wrapped_arguments == 0
 
 
+class Bytes:
+    """A tokenizer that is not the shipped one: a token a byte, three for what stands around a message."""
+
+    name = sha256 = template_sha256 = "bytes"
+
+    def render(self, messages: tuple[Message, ...], tools: str, add_generation_prompt: bool) -> tuple[int, ...]:
+        """Each message between marks, its calls after its text."""
+        ids = [*tools.encode()]
+        for message in messages:
+            calls = "".join(call.name + call.arguments for call in message.tool_calls)
+            ids += [256, *f"{message.role[0]}{message.reasoning}{message.content}{calls}".encode(), 257]
+        return (*ids, 256, ord("a")) if add_generation_prompt else tuple(ids)
+
+    def encode(self, text: str) -> tuple[int, ...]:
+        """The bytes."""
+        return tuple(text.encode())
+
+    def decode(self, ids: tuple[int, ...]) -> str:
+        """The text of the bytes."""
+        return bytes(token for token in ids if token < 256).decode()
+
+    def special_id(self, token: str) -> int | None:
+        """There are none."""
+        return None
+
+
+def test_any_tokenizer_weighs_what_was_asked_for() -> None:
+    chosen = PRESETS["swe-eval"]
+    drawn = _small("swe-eval")
+    (session,) = Composer(chosen, 1, Bytes()).sessions(drawn, 0)
+    weight = sum(len(Bytes().render((*request.delta, request.reply), "", False)) for request in session.requests) + len(
+        session.tools.encode()
+    )
+    steps = sum(step.new_tokens + step.reply_tokens for step in drawn.steps)
+    # the last reply may carry a call that is longer than its few bytes
+    assert weight == pytest.approx(steps, rel=0.06)
+
+
 @pytest.mark.parametrize("preset", PRESETS)
 def test_every_result_answers_a_call_of_the_reply_before_it(preset: str) -> None:
     for session in family(preset):
@@ -171,7 +209,7 @@ def test_peaks_are_the_published_ones(preset: str, share: float, expected: int) 
 
 
 def test_nasty_sessions_have_all_that_is_promised() -> None:
-    for shape in shapes(PRESETS["nasty"], 4, 9):
+    for shape in (*shapes(PRESETS["nasty"], 4, 9), *shapes(PRESETS["nasty"], 3, 1)):
         assert len(shape.children) == 5
         assert any(step.before == "compaction" for step in shape.steps)
         assert max(step.think_s for step in shape.steps) == 3600

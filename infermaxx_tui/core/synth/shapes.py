@@ -22,7 +22,7 @@ MIDWAY_TOKENS = 40_000
 """A longer first prompt brings a history along (transcripts.md §3.6)."""
 SUBAGENTS = 5
 IDLE_S = 3600.0
-_CANDIDATES = 600
+_CANDIDATES, _LEAST_CANDIDATES = 600, 4
 _RESUME_TO = 115_000
 
 
@@ -53,8 +53,11 @@ class Shape(msgspec.Struct, frozen=True):
 
 def shapes(preset: Preset, sessions: int, seed: int) -> tuple[Shape, ...]:
     """That many sessions, whose peaks lie as the preset's do."""
-    each = max(4, _CANDIDATES // sessions)
+    each = max(_LEAST_CANDIDATES, _CANDIDATES // sessions)
     drawn = [_shape(preset, Draw(preset.name, seed, "shape", n)) for n in range(each * sessions)]
+    if preset.nasty:
+        drawn = [shape for shape in drawn if _roomy(shape.steps, preset) and _windows(shape.steps) > 1]
+    each = len(drawn) // sessions
     drawn.sort(key=lambda shape: shape.peak_tokens)
     draw = Draw(preset.name, seed, "choice")
     if preset.peaks:
@@ -170,14 +173,12 @@ def _within(value: float, least: int, most: int) -> int:
 
 def _nasty(shape: Shape, preset: Preset, draw: Draw) -> Shape:
     """The session with a huge result, an idle hour, five subagents at once, and always a compaction."""
-    huge = _within(MOST_NEW, 1, preset.window_tokens)
     steps = list(shape.steps)
     tools = [n for n in range(1, len(steps)) if steps[n].before == "tool"]
-    if tools:
-        place = _roomy(shape.steps, tools[1 : 1 + len(tools) // 3] or tools, preset.window_tokens - huge)
-        steps[place] = msgspec.structs.replace(steps[place], new_tokens=huge)
-        spot = tools[0]
-        steps[spot - 1] = msgspec.structs.replace(steps[spot - 1], calls=SUBAGENTS, spawns=SUBAGENTS)
+    roomy = _roomy(shape.steps, preset)
+    steps[roomy[len(roomy) // 2]] = msgspec.structs.replace(steps[roomy[len(roomy) // 2]], new_tokens=MOST_NEW)
+    spot = tools[0]
+    steps[spot - 1] = msgspec.structs.replace(steps[spot - 1], calls=SUBAGENTS, spawns=SUBAGENTS)
     users = [n for n in range(1, len(steps)) if steps[n].before == "user"]
     if users:
         steps[users[-1]] = msgspec.structs.replace(steps[users[-1]], think_s=IDLE_S)
@@ -191,20 +192,27 @@ def _nasty(shape: Shape, preset: Preset, draw: Draw) -> Shape:
         steps=Fit(9.0, 0.1),
         resumed=0.0,
     )
-    children = tuple(
-        _Walk(small, draw).walk(_within(draw.lognormal(2.4, 0.45), 3, 24)) for _ in range(SUBAGENTS if tools else 0)
-    )
+    children = tuple(_Walk(small, draw).walk(_within(draw.lognormal(2.4, 0.45), 3, 24)) for _ in range(SUBAGENTS))
     return _recompacted(tuple(steps), preset, children)
 
 
-def _roomy(steps: tuple[Step, ...], places: list[int], room: int) -> int:
-    """The last of the places before which the context leaves that much room, else the first."""
-    context, found = 0, places[0]
-    for place, step in enumerate(steps[: places[-1] + 1]):
-        if place in places and context + step.reply_tokens < room * 3 // 4:
-            found = place
-        context = step.reply_tokens + step.new_tokens + (0 if step.before == "compaction" else context)
-    return found
+def _roomy(steps: tuple[Step, ...], preset: Preset) -> list[int]:
+    """Places of the first window, but the first with a tool's result, where a huge one leaves room for what follows."""
+    limit = preset.window_tokens * 9 // 10 - MOST_NEW
+    context, out, seen = 0, [], False
+    for place, step in enumerate(steps):
+        if step.before == "compaction":
+            break
+        if step.before == "tool":
+            if seen and context + step.reply_tokens < limit:
+                out.append(place)
+            seen = True
+        context += step.new_tokens + step.reply_tokens
+    return out
+
+
+def _windows(steps: tuple[Step, ...]) -> int:
+    return 1 + sum(step.before == "compaction" for step in steps)
 
 
 def _recompacted(steps: tuple[Step, ...], preset: Preset, children: tuple[Shape, ...]) -> Shape:

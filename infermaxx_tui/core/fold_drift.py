@@ -143,8 +143,9 @@ class Drift:
         """A stream began to decode."""
         going = self._open.get(event.req)
         if going is not None and going.first_us < 0:
-            self._move(record.mono_us, 1)
-            going.first_us, going.streams_us = record.mono_us, self._streams_us
+            us = record.mono_us
+            self._move(us, 1)
+            going.first_us, going.streams_us = us, self._streams_us
 
     def _move(self, us: int, step: int) -> None:
         if us > self._moved_us:
@@ -154,27 +155,29 @@ class Drift:
 
     def request_ended(self, record: e.Record, event: e.RequestEnded) -> None:
         """A request is over: how long its tokens took, and its first one."""
-        going = self._open.pop(event.req, None)
-        if event.outcome != "ok" and event.session >= 0:
+        going, kind, healthy = self._open.pop(event.req, None), event.kind, event.outcome == "ok"
+        if not healthy and event.session >= 0:
             self._sick.add(event.session)
         if going is None or going.first_us < 0:
             return
         self._move(record.mono_us, -1)
-        if event.outcome != "ok" or event.kind not in _TIMED:
+        if not healthy or kind not in _TIMED:
             return
         self._decoded(record, event, going)
-        if event.kind == "turn":
+        if kind == "turn":
             self._first_came(record, event, going)
 
     def _decoded(self, record: e.Record, event: e.RequestEnded, going: Going) -> None:
         tokens, first = event.completion_tokens or event.ids_received or 0, event.first_chunk_tokens or 1
         took_ms, rest = event.decode_ms, tokens - first
         if took_ms is None or rest < MIN_TIMED_TOKENS:
-            self.of("decode").leave_out("too_short")
+            self._leave_out("decode", "too_short")
         elif first >= CLUMP_SHARE * tokens or took_ms < CLUMP_MS_PER_TOKEN * rest:
-            self.of("decode").leave_out("in_one_clump")
+            self._leave_out("decode", "in_one_clump")
         elif event.prompt_tokens is None:
-            self.of("decode").leave_out("depth_unknown")
+            self._leave_out("decode", "depth_unknown")
+        elif not 0 <= self.warm_us <= going.first_us:
+            self._leave_out("decode", "warm_up")
         else:
             passed_us = record.mono_us - going.first_us
             streams = (self._streams_us - going.streams_us) / passed_us if passed_us > 0 else 1.0
@@ -183,17 +186,22 @@ class Drift:
 
     def _first_came(self, record: e.Record, event: e.RequestEnded, going: Going) -> None:
         if event.ttft_ms is None or event.prompt_tokens is None or event.cached_tokens is None:
-            self.of("ttft").leave_out("cached_unknown")
+            self._leave_out("ttft", "cached_unknown")
+        elif not 0 <= self.warm_us <= going.sent_us:
+            self._leave_out("ttft", "warm_up")
         else:
             uncached = max(event.prompt_tokens - event.cached_tokens, 0) / 1000
             self._put("ttft", record, going.sent_us, 1.0, (uncached, float(going.beside)), event.ttft_ms)
 
+    def _leave_out(self, name: str, reason: str) -> None:
+        """A sample that is not counted; one of the warm-up stays out, whatever is said of it later."""
+        quantity = self.quantities.get(name) or self.of(name)
+        excluded = quantity.excluded
+        excluded[reason] = excluded.get(reason, 0) + 1
+
     def _put(
         self, name: str, record: e.Record, from_us: int, weight: float, covariates: tuple[float, ...], value: float
     ) -> None:
-        if from_us < self.warm_us or self.warm_us < 0:  # whatever is said of it later, it was too early
-            self.of(name).leave_out("warm_up")
-            return
         at = (record.part, record.seq)
         self._waiting.append(Waiting(name, at, from_us, record.mono_us, weight, covariates, value))
         self._settle_up_to(record.mono_us)

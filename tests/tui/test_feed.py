@@ -225,11 +225,25 @@ def test_whoever_waits_for_a_log_is_told_before_any_of_it_is_read(
 ) -> None:
     monkeypatch.setattr(files, "_REPORT_BYTES", 1000)
     run = make_run()
-    with listening(run) as listener:
-        told = listener.wait()
-        while not isinstance(told, Loading):
-            told = listener.wait()
-        assert 0 <= told.done < told.total == run.events.stat().st_size
+    heard: list[Told | None] = []
+    shown = threading.Event()
+
+    def hear() -> None:
+        heard.append(feed.take())
+        if isinstance(heard[-1], Snapshot):
+            shown.set()
+
+    feed = Feed(run, 50.0, hear)
+    thread = threading.Thread(target=feed.work)
+    thread.start()
+    assert shown.wait(PATIENCE_S)
+    feed.close()
+    thread.join(PATIENCE_S)
+    size = run.events.stat().st_size
+    assert heard[0] == Loading(0, size)
+    done = [told.done for told in heard if isinstance(told, Loading)]
+    assert done == sorted(done)
+    assert len(done) > 1
 
 
 @pytest.mark.parametrize("kept", [True, False])

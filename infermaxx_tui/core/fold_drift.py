@@ -171,13 +171,13 @@ class Drift:
         tokens, first = event.completion_tokens or event.ids_received or 0, event.first_chunk_tokens or 1
         took_ms, rest = event.decode_ms, tokens - first
         if took_ms is None or rest < MIN_TIMED_TOKENS:
-            self._leave_out("decode", "too_short")
+            self.of("decode").leave_out("too_short")
         elif first >= CLUMP_SHARE * tokens or took_ms < CLUMP_MS_PER_TOKEN * rest:
-            self._leave_out("decode", "in_one_clump")
+            self.of("decode").leave_out("in_one_clump")
         elif event.prompt_tokens is None:
-            self._leave_out("decode", "depth_unknown")
+            self.of("decode").leave_out("depth_unknown")
         elif not 0 <= self.warm_us <= going.first_us:
-            self._leave_out("decode", "warm_up")
+            self.of("decode").leave_out("warm_up")
         else:
             passed_us = record.mono_us - going.first_us
             streams = (self._streams_us - going.streams_us) / passed_us if passed_us > 0 else 1.0
@@ -186,18 +186,12 @@ class Drift:
 
     def _first_came(self, record: e.Record, event: e.RequestEnded, going: Going) -> None:
         if event.ttft_ms is None or event.prompt_tokens is None or event.cached_tokens is None:
-            self._leave_out("ttft", "cached_unknown")
+            self.of("ttft").leave_out("cached_unknown")
         elif not 0 <= self.warm_us <= going.sent_us:
-            self._leave_out("ttft", "warm_up")
+            self.of("ttft").leave_out("warm_up")
         else:
             uncached = max(event.prompt_tokens - event.cached_tokens, 0) / 1000
             self._put("ttft", record, going.sent_us, 1.0, (uncached, float(going.beside)), event.ttft_ms)
-
-    def _leave_out(self, name: str, reason: str) -> None:
-        """A sample that is not counted; one of the warm-up stays out, whatever is said of it later."""
-        quantity = self.quantities.get(name) or self.of(name)
-        excluded = quantity.excluded
-        excluded[reason] = excluded.get(reason, 0) + 1
 
     def _put(
         self, name: str, record: e.Record, from_us: int, weight: float, covariates: tuple[float, ...], value: float

@@ -1,14 +1,32 @@
 """Settings of all property tests: no deadlines and no complaint of slowness, since time is never asserted.
 
 In CI the examples are the same each time, so that a red run can be run again; elsewhere they are always new ones.
+Tests marked `long` do a tenth of their work unless `--long` is given, and never none of it.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile("here", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", settings.get_profile("here"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "here")
+
+_SHARE = 10
+"""The short form of a long test does one part in so many."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--long`: the long forms whole."""
+    parser.addoption("--long", action="store_true", help="run the tests marked `long` at their whole length")
+
+
+@pytest.fixture(scope="session")
+def share(pytestconfig: pytest.Config) -> Callable[[int], int]:
+    """How many of a long test's repetitions are done here: all of them with `--long`, else a tenth, at least one."""
+    whole = bool(pytestconfig.getoption("--long"))
+    return lambda repetitions: repetitions if whole else max(1, repetitions // _SHARE)

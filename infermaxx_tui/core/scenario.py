@@ -218,8 +218,8 @@ def parse_scenario(text: str, source: str, overrides: tuple[str, ...] = ()) -> S
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ScenarioError(source, "", f"not TOML: {error}") from None
-    for override in overrides:
-        _override(raw, override)
+    for word in overrides:
+        override(raw, word)
     scenario = convert(raw, Scenario, "", source)
     check_scenario(scenario, source)
     return scenario
@@ -231,17 +231,23 @@ def convert(raw: dict[str, object], struct: type[T], prefix: str, source: str) -
     try:
         return msgspec.convert(raw, struct, strict=True)
     except msgspec.ValidationError as error:
-        message, _, where = str(error).partition(" - at `$")
-        key = f"{prefix}{where.rstrip('`').lstrip('.')}".rstrip(".")
-        if missing := _MISSING.search(message):
-            key, message = f"{key}.{missing[1]}".lstrip("."), "is missing"
-        raise ScenarioError(source, key, message[:1].lower() + message[1:]) from None
+        raise misfit(error, prefix, source) from None
 
 
-def _override(raw: dict[str, object], override: str) -> None:
-    key, equals, value = override.partition("=")
+def misfit(error: msgspec.ValidationError, prefix: str, source: str) -> ScenarioError:
+    """What msgspec says of a value that does not fit, with the file and the key; `prefix` stands before the key."""
+    message, _, where = str(error).partition(" - at `$")
+    key = f"{prefix}{where.rstrip('`').lstrip('.')}".rstrip(".")
+    if missing := _MISSING.search(message):
+        key, message = f"{key}.{missing[1]}".lstrip("."), "is missing"
+    return ScenarioError(source, key, message[:1].lower() + message[1:])
+
+
+def override(raw: dict[str, object], word: str) -> None:
+    """Sets one dotted `KEY=VALUE` in a parsed file; a value that is no TOML is a string. Raises ScenarioError."""
+    key, equals, value = word.partition("=")
     if not equals or not key:
-        raise ScenarioError("--set", override, "write KEY=VALUE, e.g. --set sessions.count=4")
+        raise ScenarioError("--set", word, "write KEY=VALUE, e.g. --set sessions.count=4")
     parsed: object = value
     try:
         lone = tomllib.loads(f"v = {value}")

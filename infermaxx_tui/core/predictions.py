@@ -127,12 +127,12 @@ def crosses(line: str, value: float) -> bool:
             return value >= bound
 
 
-def wrong_with(prediction: Prediction) -> tuple[str, str] | None:
-    """The first key that makes no sense, and what is wrong with it."""
+def wrong_with(prediction: Prediction, any_measure: bool = False) -> tuple[str, str] | None:
+    """The first key that makes no sense, and what is wrong with it. `any_measure`: names are not known beforehand."""
     low, high = prediction.band
     if not prediction.claim.strip() or len(prediction.claim) > MAX_CLAIM_CHARS:
         return "claim", f"must say something, in at most {MAX_CLAIM_CHARS} characters"
-    if prediction.measure not in MEASURE_NAMES:
+    if not any_measure and prediction.measure not in MEASURE_NAMES:
         near = difflib.get_close_matches(prediction.measure, MEASURE_NAMES, n=1, cutoff=0.0)[0]
         return "measure", f"{prediction.measure!r} is not measured; the nearest is {near}"
     if not (math.isfinite(low) and math.isfinite(high) and low <= high):

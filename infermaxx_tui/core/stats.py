@@ -42,6 +42,14 @@ def beta_quantile(q: float, a: float, b: float) -> float:
     return high
 
 
+def student(q: float, freedom: float) -> float:
+    """The `q` quantile, from 0.5 up, of Student's t: t^2 / (t^2 + f) has the law Beta(1/2, f/2) (Student 1908)."""
+    if not 0.5 <= q < 1 or freedom <= 0:
+        raise ValueError(f"no quantile {q} with {freedom} degrees of freedom")
+    share = beta_quantile(2 * q - 1, 0.5, freedom / 2)
+    return math.sqrt(freedom * share / (1 - share)) if share < 1 else math.inf
+
+
 def _check_counts(failures: int, n: int) -> None:
     if not 0 <= failures <= n:
         raise ValueError(f"{failures} failures in {n} observations cannot be")

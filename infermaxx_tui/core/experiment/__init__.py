@@ -1,0 +1,1 @@
+"""Experiments: arms that differ in one lever, what each of them measured, and what moved between them."""

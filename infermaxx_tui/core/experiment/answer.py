@@ -1,0 +1,142 @@
+"""What the rows of an experiment say together: what moved against the control, by how much, and what nobody can say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from infermaxx_tui.core.comparison import DEMANDED
+from infermaxx_tui.core.experiment.beside import Key, movement
+from infermaxx_tui.core.experiment.flips import Flips, flips
+from infermaxx_tui.core.experiment.levers import Settings
+from infermaxx_tui.core.experiment.moved import Movement
+from infermaxx_tui.core.experiment.rows import AnyRow, ArmRow, Registered, arm_rows, registered
+from infermaxx_tui.core.experiment.scored import ScoredClaim, score_claims
+from infermaxx_tui.core.measures import Measure
+from infermaxx_tui.core.regime import FOLLOWS, Regime
+
+
+class Compared(msgspec.Struct, frozen=True, kw_only=True):
+    """One figure of an arm beside its parent's."""
+
+    measure: Measure
+    """Of the arm, its values pooled over the starts."""
+    movement: Movement
+
+
+class ArmAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """One arm over all of its starts."""
+
+    settings: Settings
+    planned: int
+    rows: tuple[ArmRow, ...]
+    measures: tuple[Measure, ...]
+    """Values of all starts pooled, in order."""
+    compared: tuple[Compared, ...] = ()
+    """Against the parent; empty for a control."""
+    flips: Flips | None = None
+    """Answers that changed against the parent's."""
+    withheld: str | None = None
+    """Why no speed of this arm may be quoted."""
+    unlike: tuple[str, ...] = ()
+    """Keys of the regime that differ although they are no lever of this arm: the pair is confounded by them."""
+    failed: tuple[str, ...] = ()
+    """Starts without a verdict, with their reasons."""
+
+    @property
+    def name(self) -> str:
+        """The arm's name."""
+        return self.settings.arm
+
+    @property
+    def worthless(self) -> bool:
+        """Whether a check of content failed in any start: its speed is the speed of nothing."""
+        return any(row.checks.get(name) == "fail" for row in self.rows for name in ("degeneration", "quality"))
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """A whole experiment as far as it has come."""
+
+    registered: Registered
+    arms: tuple[ArmAnswer, ...]
+    claims: tuple[ScoredClaim, ...]
+    finished: bool
+
+    @property
+    def simulated(self) -> bool:
+        """Whether any arm was played on the embedded server."""
+        return any(row.simulated for arm in self.arms for row in arm.rows)
+
+
+def answer(rows: Sequence[AnyRow]) -> Answer:
+    """Folds the rows. Raises ValueError where the first line is missing: nobody knows what was asked."""
+    first = registered(rows)
+    if first is None:
+        raise ValueError("the results have no first line")
+    done = arm_rows(rows)
+    by_arm = {one.arm: tuple(row for row in done if row.arm == one.arm) for one in first.arms}
+    arms = tuple(_arm(one, by_arm, first) for one in first.arms)
+    return Answer(
+        registered=first,
+        arms=arms,
+        claims=score_claims(first, by_arm),
+        finished=all((arm, boot) in {(row.arm, row.boot) for row in done} for arm, boot in first.order),
+    )
+
+
+def _arm(one: Settings, by_arm: dict[str, tuple[ArmRow, ...]], first: Registered) -> ArmAnswer:
+    rows = by_arm[one.arm]
+    parent = by_arm[one.parent] if one.parent is not None else ()
+    withheld = next((row.speed_withheld for row in rows if row.speed_withheld is not None), None)
+    measures = pooled(rows)
+    return ArmAnswer(
+        settings=one,
+        planned=sum(arm == one.arm for arm, _ in first.order),
+        rows=rows,
+        measures=measures,
+        compared=tuple(
+            Compared(measure=measure, movement=movement(parent, rows, measure.key, first.margin))
+            for measure in measures
+            if one.parent is not None
+        ),
+        flips=flips(parent, rows) if one.parent is not None else None,
+        withheld=withheld,
+        unlike=unlike(parent, rows, len(one.moved)),
+        failed=tuple(f"start {row.boot + 1}: {row.outcome}: {row.reason}" for row in rows if row.outcome != "judged"),
+    )
+
+
+def pooled(rows: Iterable[ArmRow]) -> tuple[Measure, ...]:
+    """Each measure once, with the values of all starts one after another."""
+    found: dict[Key, Measure] = {}
+    for row in rows:
+        for one in row.measures:
+            known = found.get(one.key)
+            if known is None:
+                found[one.key] = one
+                continue
+            reasons = [reason for reason in (known.reason, one.reason) if reason is not None]
+            found[one.key] = msgspec.structs.replace(
+                known,
+                values=known.values + one.values,
+                planned=known.planned + one.planned,
+                reason="; ".join(dict.fromkeys(reasons)) or None,
+            )
+    return tuple(found.values())
+
+
+def unlike(control: Sequence[ArmRow], arm: Sequence[ArmRow], levers: int) -> tuple[str, ...]:
+    """Regime keys that tell the two apart beyond what the arm's levers may: empty if none does.
+
+    A lever may move one key of the regime that no other key follows from; within one arm none may move.
+    """
+    sides = [[row.regime for row in rows if row.regime is not None] for rows in (control, arm)]
+    within = {key for regimes in sides for key in _differing(regimes)}
+    across = set(_differing([regime for regimes in sides for regime in regimes[:1]])) - within
+    return tuple(sorted(within | (across if len(across) > levers else set())))
+
+
+def _differing(regimes: Sequence[Regime]) -> list[str]:
+    names = [key for key in (*Regime.__struct_fields__, *DEMANDED) if key not in FOLLOWS | {"missing", "at_once"}]
+    return [key for key in names if any(getattr(one, key) != getattr(regimes[0], key) for one in regimes)]

@@ -1,0 +1,123 @@
+"""What an experiment may not do.
+
+One variable an arm: with two, nobody knows which of them moved the figure.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Final
+
+from infermaxx_tui.core.experiment.levers import line_of, settings
+from infermaxx_tui.core.predictions import wrong_with
+
+if TYPE_CHECKING:
+    from infermaxx_tui.core.experiment.file import Arm, Experiment
+
+Complaint = tuple[str, str]
+"""A key path, and what is wrong with its value."""
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
+MAX_BOOTS: Final = 20
+
+
+def complaints(experiment: Experiment) -> Iterator[Complaint]:
+    """All that is wrong, in the order of the file; what comes after a wrong parent is not looked at."""
+    if not _NAME.fullmatch(experiment.name):
+        yield (
+            "name",
+            "use letters, digits, dot, dash, plus and underscore, at most 64, and begin with a letter or digit",
+        )
+    if not experiment.question.strip():
+        yield "question", "is empty: say in one sentence what the experiment answers"
+    server = experiment.server
+    if (bool(server.launch) + bool(server.url) + bool(server.sim)) > 1:
+        yield "server", "names more than one server: launch, url or sim"
+    if not 1 <= experiment.boots <= MAX_BOOTS:
+        yield "boots", f"must lie between 1 and {MAX_BOOTS}"
+    if not (math.isfinite(experiment.margin) and 0 < experiment.margin < 1):
+        yield "margin", "is a share between 0 and 1, e.g. 0.03"
+    if not experiment.arms:
+        yield "arms", "is empty: an experiment needs a control arm and one that differs from it in one lever"
+        return
+    wrong = list(_family(experiment))
+    yield from wrong
+    if wrong:
+        return
+    yield from _servers(experiment)
+    yield from _one_lever(experiment)
+    yield from _claims(experiment)
+
+
+def _family(experiment: Experiment) -> Iterator[Complaint]:
+    names = [arm.name for arm in experiment.arms]
+    by_name = {arm.name: arm for arm in experiment.arms}
+    for place, arm in enumerate(experiment.arms):
+        key = f"arms[{place}]"
+        if not _NAME.fullmatch(arm.name):
+            yield f"{key}.name", "use letters, digits, dot, dash, plus and underscore, at most 64"
+        if names.index(arm.name) < place:
+            yield f"{key}.name", f"{arm.name!r} is there twice"
+        if arm.parent is not None and arm.parent not in by_name:
+            yield f"{key}.parent", f"{arm.parent!r} is no arm; arms are {', '.join(names)}"
+        elif arm.parent is not None and _circles(arm, by_name):
+            yield f"{key}.parent", "leads back to the arm itself"
+        for word in arm.set:
+            if "=" not in word:
+                yield f"{key}.set", f"{word!r}: write KEY=VALUE"
+        if arm.flags and not experiment.server.launch:
+            yield f"{key}.flags", "need server.launch: a server that is not started here keeps its flags"
+    if not any(arm.parent is None for arm in experiment.arms):
+        yield "arms", "has no control: one arm must have no parent"
+
+
+def _circles(arm: Arm, by_name: Mapping[str, Arm]) -> bool:
+    seen = {arm.name}
+    parent = arm.parent
+    while parent is not None and parent in by_name:
+        if parent in seen:
+            return True
+        seen.add(parent)
+        parent = by_name[parent].parent
+    return False
+
+
+def _servers(experiment: Experiment) -> Iterator[Complaint]:
+    server = experiment.server
+    by_name = {arm.name: arm for arm in experiment.arms}
+    if server.launch or server.url or server.sim:
+        return
+    for place, arm in enumerate(experiment.arms):
+        if not any(one.url is not None or one.sim is not None for one in line_of(arm, by_name)):
+            yield f"arms[{place}]", "has no server: set server.launch, server.url or server.sim, or the arm's url"
+
+
+def _one_lever(experiment: Experiment) -> Iterator[Complaint]:
+    places = {arm.name: place for place, arm in enumerate(experiment.arms)}
+    for one in settings(experiment):
+        key = f"arms[{places[one.arm]}]"
+        if one.parent is None:
+            continue
+        if not one.moved:
+            yield key, f"{one.arm} is the same as its parent {one.parent}: change one lever"
+        elif len(one.moved) > 1 and not one.confounded:
+            yield (
+                key,
+                f"{one.arm} moves {len(one.moved)} levers against {one.parent} ({', '.join(one.moved)}): nobody could"
+                " say which of them did it; put an arm between, or say why in `confounded`",
+            )
+
+
+def _claims(experiment: Experiment) -> Iterator[Complaint]:
+    names = {arm.name for arm in experiment.arms}
+    for place, claim in enumerate(experiment.predictions):
+        key = f"predictions[{place}]"
+        for which, name in (("arm", claim.arm), ("against", claim.against)):
+            if name not in names:
+                yield f"{key}.{which}", f"{name!r} is no arm; arms are {', '.join(sorted(names))}"
+        if claim.arm == claim.against:
+            yield f"{key}.against", "is the arm itself"
+        wrong = wrong_with(claim, any_measure=True)
+        if wrong is not None:
+            yield f"{key}.{wrong[0]}", wrong[1]

@@ -1,0 +1,67 @@
+"""The figures of a run that every experiment compares, whatever its probes asked: taken from the verdict alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from infermaxx_tui.core.judges.check import Check
+from infermaxx_tui.core.measures import Better, Measure
+from infermaxx_tui.core.state import RunState
+from infermaxx_tui.core.verdict import Verdict
+
+
+def figures(verdict: Verdict) -> tuple[Measure, ...]:
+    """Sizes the server named, counts of the judges, times of the run's own turns; None is left out, never 0."""
+    return tuple(one for one in (*_sizes(verdict), *_counts(verdict), *_times(verdict)) if one is not None)
+
+
+def _one(
+    name: str, unit: str, value: float | None, better: Better = "neither", is_speed: bool = False
+) -> Measure | None:
+    if value is None:
+        return None
+    return Measure(name=name, unit=unit, values=(float(value),), better=better, is_speed=is_speed)
+
+
+def _sizes(verdict: Verdict) -> Iterator[Measure | None]:
+    regime, startup = verdict.regime, verdict.startup
+    yield _one("pool.tokens", "tokens", regime.pool_tokens, "more")
+    yield _one("pool.memory_gib", "GiB", startup.kv_gib if startup is not None else None, "more")
+    yield _one("weights.memory_gib", "GiB", startup.model_gib if startup is not None else None, "less")
+    yield _one("depth.reached_tokens", "tokens", regime.depth_reached)
+    used = [card.vram_max_mib for card in verdict.sensors.cards if card.server and card.vram_max_mib is not None]
+    yield _one("vram.max_mib", "MiB", sum(used) if used else None, "less")
+    yield _one("power.mean_w", "W", regime.gpu_power_mean_w, "less")
+    yield _one("draft.acceptance", "share", verdict.server.acceptance, "more")
+    yield _one("server.preemptions", "preemptions", verdict.server.preemptions, "less")
+
+
+def _counts(verdict: Verdict) -> Iterator[Measure | None]:
+    checks = {check.name: check for check in verdict.checks}
+    yield _one("recall.counted", "recalls", _counted(checks.get("recall")), "more")
+    for phase in verdict.quality:
+        where = phase.phase if phase.wave is None else f"{phase.phase}.{phase.wave}"
+        if phase.right + phase.wrong:
+            yield _one(f"quality.{where}.right_share", "share", phase.right / (phase.right + phase.wrong), "more")
+        if phase.planned:
+            yield _one(f"quality.{where}.right", f"of {phase.planned}", phase.right, "more")
+
+
+def _counted(check: Check | None) -> int | None:
+    return None if check is None or not check.n_planned else check.n_evaluated
+
+
+def _times(verdict: Verdict) -> Iterator[Measure | None]:
+    seen = verdict.instrument
+    if any(check.name == "timing" and check.outcome == "not_evaluable" for check in verdict.checks):
+        return
+    yield _one("turns.ttft_p50_ms", "ms", seen.ttft_p50_ms, "less", is_speed=True)
+    yield _one("turns.gap_p50_ms", "ms", seen.gap_p50_ms, "less", is_speed=True)
+
+
+def answers(state: RunState) -> dict[str, str]:
+    """Mark and answer of each task with one right answer, by phase and task; what was not whole has its mark alone."""
+    return {
+        f"{one.phase}/{one.wave}/{one.task}": f"{one.mark}: {one.said or ''}".rstrip(": ")
+        for one in state.quality.answers
+    }

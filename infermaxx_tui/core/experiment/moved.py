@@ -1,0 +1,98 @@
+"""Did a figure move between two arms? Three answers, and the third is that nobody can say from this.
+
+Values of one start hang together: warm-up, memory layout and the room are the same. So where there are two starts or
+more, each start counts once, by its median; with one start alone the repetitions stand in, and that is said.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from infermaxx_tui.core.stats import quantile, student
+
+Outcome = Literal["up", "down", "no_movement", "unresolved", "single", "missing"]
+"""`no_movement`: the whole interval lies within the margin. `unresolved`: it holds both no change and one beyond the
+margin. `single`: one value a side, which has no spread to be held against."""
+
+
+class Movement(msgspec.Struct, frozen=True, kw_only=True):
+    """One figure of an arm beside the same figure of its control."""
+
+    outcome: Outcome
+    ratio: float | None = None
+    """Of the middles, arm to control; None if the control's is 0."""
+    low: float | None = None
+    """Of the ratio, with 95 %; None where there is no spread to judge by."""
+    high: float | None = None
+    control: float | None = None
+    arm: float | None = None
+    boots: tuple[int, int] = (0, 0)
+    """Starts that gave values, control and arm."""
+    n: tuple[int, int] = (0, 0)
+    """Values in all."""
+    reason: str | None = None
+
+
+def moved(control: Sequence[Sequence[float]], arm: Sequence[Sequence[float]], margin: float) -> Movement:
+    """What the values of an arm's starts say beside the control's; `margin` is a share.
+
+    Welch's interval on logarithms of the starts' medians (Welch 1947), so that the effect is a ratio; where a value
+    is 0 or less only equality can be told from change.
+    """
+    left, right = [list(boot) for boot in control if boot], [list(boot) for boot in arm if boot]
+    boots, n = (len(left), len(right)), (sum(map(len, left)), sum(map(len, right)))
+    if not left or not right:
+        side = "the control" if not left else "the arm"
+        return Movement(outcome="missing", boots=boots, n=n, reason=f"{side} has no value")
+    across = min(boots) > 1
+    xs = [_middle(boot) for boot in left] if across else [value for boot in left for value in boot]
+    ys = [_middle(boot) for boot in right] if across else [value for boot in right for value in boot]
+    a, b = _middle(xs), _middle(ys)
+    ratio = b / a if a else None
+    whole = Movement(outcome="single", ratio=ratio, control=a, arm=b, boots=boots, n=n)
+    replace = msgspec.structs.replace
+    if min(len(xs), len(ys)) < 2:
+        return replace(whole, reason="one value a side: what a repetition would change is not known")
+    one_boot = None if across else "one start a side: what another start would change is not in the interval"
+    if min(*xs, *ys) <= 0:
+        same = len({*xs, *ys}) == 1
+        outcome: Outcome = "no_movement" if same else "unresolved"
+        return replace(whole, outcome=outcome, reason=None if same else "values of 0 have no ratio")
+    low, high = _welch([math.log(x) for x in xs], [math.log(y) for y in ys])
+    return replace(whole, outcome=_outcome(low, high, margin), low=math.exp(low), high=math.exp(high), reason=one_boot)
+
+
+def _middle(values: Sequence[float]) -> float:
+    middle = quantile(values, 0.5)
+    if middle is None:
+        raise ValueError("no values")
+    return middle
+
+
+def _outcome(low: float, high: float, margin: float) -> Outcome:
+    """Within the margin nothing moved, even if it surely did by less; beyond it, what surely did."""
+    least, most = math.log1p(-margin), math.log1p(margin)
+    if least <= low and high <= most:
+        return "no_movement"
+    if low > 0:
+        return "up"
+    if high < 0:
+        return "down"
+    return "unresolved"
+
+
+def _welch(xs: Sequence[float], ys: Sequence[float]) -> tuple[float, float]:
+    """95 % interval of mean(ys) - mean(xs), for two values a side or more."""
+    mean_x, mean_y = sum(xs) / len(xs), sum(ys) / len(ys)
+    vx = sum((x - mean_x) ** 2 for x in xs) / (len(xs) - 1) / len(xs)
+    vy = sum((y - mean_y) ** 2 for y in ys) / (len(ys) - 1) / len(ys)
+    gap, error = mean_y - mean_x, vx + vy
+    if error <= 0:
+        return gap, gap
+    freedom = error**2 / (vx**2 / (len(xs) - 1) + vy**2 / (len(ys) - 1))
+    half = student(0.975, freedom) * math.sqrt(error)
+    return gap - half, gap + half

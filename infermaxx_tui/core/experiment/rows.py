@@ -1,0 +1,125 @@
+"""The rows of an experiment's results: JSON, one a line, each whole by itself and none ever changed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from typing import Literal
+
+import msgspec
+
+from infermaxx_tui.core.experiment.file import Claim
+from infermaxx_tui.core.experiment.levers import Settings
+from infermaxx_tui.core.measures import Measure
+from infermaxx_tui.core.reached import RegimeReached
+from infermaxx_tui.core.startup_log import StartupFacts
+from infermaxx_tui.core.verdict import QualityPhase
+
+SCHEMA = 1
+Outcome = Literal["judged", "boot_failed", "refused", "died", "interrupted"]
+"""`judged`: the run has a verdict, whatever it is. `boot_failed`: the server did not come up. `refused`: the run was
+not begun. `died`: the runner is gone without a last line. `interrupted`: somebody asked to stop."""
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True, tag_field="row"):
+    """A line of rows.jsonl."""
+
+    schema: int = SCHEMA
+    at_ms: int
+    """Wall time at which it was written."""
+
+
+class Registered(Row, frozen=True, kw_only=True, tag="registered"):
+    """The first line: what was wanted and claimed before the first start."""
+
+    experiment: str
+    program: str
+    question: str
+    file: str
+    """The whole text of the experiment file."""
+    file_sha256: str
+    arms: tuple[Settings, ...]
+    order: tuple[tuple[str, int], ...]
+    """Arm and boot of each step."""
+    margin: float
+    claims: tuple[Claim, ...] = ()
+    claims_sha256: str = ""
+
+
+class ArmRow(Row, frozen=True, kw_only=True, tag="arm"):
+    """One start of one arm: what it was, and what came of it."""
+
+    experiment: str
+    arm: str
+    boot: int
+    place: int
+    """Which step of the order it was."""
+    began_ms: int
+    outcome: Outcome
+    reason: str | None = None
+    """Why there is no verdict, or what is to be known about it."""
+    settings: Settings
+    run: str | None = None
+    """The run folder's name; None if none began."""
+    server_log: str | None = None
+    """The name of the log of a start that failed, beside rows.jsonl."""
+    verdict: str | None = None
+    checks: dict[str, str] = {}
+    """Outcome of each check by name."""
+    simulated: bool = False
+    regime: RegimeReached | None = None
+    startup: StartupFacts | None = None
+    measures: tuple[Measure, ...] = ()
+    quality: tuple[QualityPhase, ...] = ()
+    answers: dict[str, str] = {}
+    """Marks and answers of the tasks with one right answer, by phase and task."""
+    texts: dict[str, tuple[str, ...]] = {}
+    """Hashes of whole replies to prompts that were sent alone and more than once, by prompt."""
+    speed_withheld: str | None = None
+    boot_s: float | None = None
+    """Seconds from the start of the server to its first answer; None where none was started, or it never came."""
+
+
+class Closed(Row, frozen=True, kw_only=True, tag="closed"):
+    """All steps have a row, or somebody asked to stop."""
+
+    experiment: str
+    done: int
+    planned: int
+    reason: str | None = None
+
+
+AnyRow = Registered | ArmRow | Closed
+
+
+def encode_row(row: AnyRow) -> bytes:
+    """The line, with its newline."""
+    return msgspec.json.encode(row) + b"\n"
+
+
+def decode_rows(lines: Iterable[bytes]) -> tuple[AnyRow, ...]:
+    """Rows of whole lines. A torn last line is left out; any other that cannot be read raises msgspec.DecodeError."""
+    kept = [line for line in lines if line.endswith(b"\n")]
+    return tuple(msgspec.json.decode(line, type=AnyRow) for line in kept)
+
+
+def text_sha256(text: str) -> str:
+    """Of a file's text."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def registered(rows: Iterable[AnyRow]) -> Registered | None:
+    """The first line, if it is there."""
+    return next((row for row in rows if isinstance(row, Registered)), None)
+
+
+def arm_rows(rows: Iterable[AnyRow]) -> tuple[ArmRow, ...]:
+    """The newest row of each start, in the order in which they were first written.
+
+    A start that was interrupted and done again has two rows, and the later one counts.
+    """
+    newest: dict[tuple[str, int], ArmRow] = {}
+    for row in rows:
+        if isinstance(row, ArmRow):
+            newest[(row.arm, row.boot)] = row
+    return tuple(newest.values())

@@ -1,0 +1,40 @@
+"""What became of the claims of an experiment: ratios of two arms, held against bands that were written down before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from infermaxx_tui.core.experiment.beside import movement
+from infermaxx_tui.core.experiment.file import Claim
+from infermaxx_tui.core.experiment.moved import Movement
+from infermaxx_tui.core.experiment.rows import ArmRow, Registered
+from infermaxx_tui.core.predictions import Figure, Result, result_of, sha256_of
+
+
+class ScoredClaim(msgspec.Struct, frozen=True, kw_only=True):
+    """A claim, the ratio that was found, and the result."""
+
+    claim: Claim
+    result: Result
+    movement: Movement | None
+    why: str | None
+
+
+def score_claims(first: Registered, rows: Mapping[str, Sequence[ArmRow]]) -> tuple[ScoredClaim, ...]:
+    """Each claim of the register; one whose register was changed afterwards is not tested."""
+    intact = sha256_of(first.claims) == first.claims_sha256
+    return tuple(_score(claim, rows, first.margin, intact) for claim in first.claims)
+
+
+def _score(claim: Claim, rows: Mapping[str, Sequence[ArmRow]], margin: float, intact: bool) -> ScoredClaim:
+    if not intact:
+        said = "the register is not what its hash says: it was changed after the start"
+        return ScoredClaim(claim=claim, result="UNTESTED", movement=None, why=said)
+    key = (claim.measure, claim.depth_tokens, claim.streams)
+    found = movement(rows.get(claim.against, ()), rows.get(claim.arm, ()), key, margin)
+    result, why = result_of(claim, Figure(found.ratio, min(found.n), found.reason or ""))
+    if result == "MISS" and found.outcome == "no_movement":
+        result, why = "NO MOVEMENT", f"the whole interval lies within {margin:.0%}"
+    return ScoredClaim(claim=claim, result=result, movement=found, why=why or found.reason)

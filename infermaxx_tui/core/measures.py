@@ -1,0 +1,74 @@
+"""What a probe measured: values with their unit, depth and streams, or the reason why there are none.
+
+Every repetition is kept, so that whoever looks later sees the spread and not only a middle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+import msgspec
+
+from infermaxx_tui.core.stats import quantile
+
+Better = Literal["more", "less", "neither"]
+"""Which way is good: more (tokens a second), less (seconds), or neither (a size that is only noted)."""
+
+
+class Measure(msgspec.Struct, frozen=True, kw_only=True):
+    """One figure of one run."""
+
+    name: str
+    """E.g. `decode.tokens_per_s`."""
+    unit: str
+    values: tuple[float, ...] = ()
+    """One of each repetition that counts, in the order in which they were taken."""
+    depth_tokens: int | None = None
+    """Tokens that stood before the first generated one: a speed is quoted with it or not at all."""
+    streams: int | None = None
+    """Requests that were wanted at once."""
+    better: Better = "neither"
+    is_speed: bool = False
+    """Withheld where the quality gate failed."""
+    planned: int = 1
+    """Repetitions that were wanted."""
+    reason: str | None = None
+    """Why repetitions are missing; None if none is."""
+    note: str | None = None
+    """What must be said beside it, e.g. that lengths were forced."""
+
+    @property
+    def key(self) -> tuple[str, int | None, int | None]:
+        """What makes two measures of different runs the same one."""
+        return (self.name, self.depth_tokens, self.streams)
+
+    @property
+    def median(self) -> float | None:
+        """Of the values; None without any."""
+        return quantile(self.values, 0.5)
+
+    @property
+    def spread(self) -> tuple[float, float] | None:
+        """Least and greatest; None without any."""
+        return (min(self.values), max(self.values)) if self.values else None
+
+
+def measure_text(one: Measure) -> str:
+    """In one line: the median, its spread, how many, at which depth and beside how many."""
+    where = [] if one.depth_tokens is None else [f"at {one.depth_tokens} tokens"]
+    where += [] if one.streams in (None, 1) else [f"{one.streams} at once"]
+    label = " ".join((one.name, *where))
+    spread = one.spread
+    if one.median is None or spread is None:
+        return f"{label}: n/a ({one.reason or 'not measured'})"
+    n = len(one.values)
+    said = f"{label}: {one.median:.4g} {one.unit}"
+    said += f" ({spread[0]:.4g} to {spread[1]:.4g}, n {n})" if n > 1 else " (n 1: a single run)"
+    extras = [text for text in (one.note, one.reason) if text]
+    return "; ".join((said, *extras))
+
+
+def find(measures: Iterable[Measure], key: tuple[str, int | None, int | None]) -> Measure | None:
+    """The measure of that key; None if there is none."""
+    return next((one for one in measures if one.key == key), None)

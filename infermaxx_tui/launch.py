@@ -29,15 +29,18 @@ class Said(msgspec.Struct, frozen=True):
     """The remark, the run folder's path, or the error."""
     code: int = 0
     trace: str = ""
+    log: str = ""
+    """Of an error: the log of the server that did not come up, if one was left."""
 
 
 class StartError(Exception):
     """The runner refused to start: one line, and the exit code that goes with it."""
 
-    def __init__(self, message: str, code: ExitCode, trace: str = "") -> None:
+    def __init__(self, message: str, code: ExitCode, trace: str = "", log: str = "") -> None:
         super().__init__(message)
         self.code = code
         self.trace = trace
+        self.log = log
 
 
 class Interrupted(Exception):
@@ -120,7 +123,7 @@ def start_runner(wish: bytes, narrate: Callable[[str], None], relay: Relay) -> R
                         return RunFolder(Path(said.text))
                     case "error":
                         process.wait()
-                        raise StartError(said.text, ExitCode(said.code), said.trace)
+                        raise StartError(said.text, ExitCode(said.code), said.trace, said.log)
         except (msgspec.DecodeError, OSError) as error:
             raise StartError(f"the runner said something else: {error}", ExitCode.INTERNAL) from None
         raise StartError(f"the runner ended without a word (exit {process.wait()})", ExitCode.INTERNAL)

@@ -13,7 +13,15 @@ import msgspec
 from infermaxx_tui import importers, shipped
 from infermaxx_tui.core.plan import check_transcripts
 from infermaxx_tui.core.power import need
-from infermaxx_tui.core.scenario import Scenario, ScenarioError, Sensors, check_scenario, parse_duration, parse_scenario
+from infermaxx_tui.core.scenario import (
+    Scenario,
+    ScenarioError,
+    Sensors,
+    Server,
+    check_scenario,
+    parse_duration,
+    parse_scenario,
+)
 from infermaxx_tui.core.stats import needed_for
 from infermaxx_tui.core.transcript import Session
 
@@ -35,6 +43,8 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     exclude: str | None = None
     faults: tuple[str, ...] = ()
     """Faults of the embedded server, for `demo`."""
+    server: Server | None = None
+    """Stands in the place of the scenario's server, for an arm of an experiment."""
     gpu_metrics: str | None = None
     gpu_ssh: str | None = None
     sensor_cmd: str | None = None
@@ -77,6 +87,8 @@ def _apply(scenario: Scenario, wish: Wish) -> Scenario:
     replace = msgspec.structs.replace
     if wish.nonce is not None and not _NONCE.fullmatch(wish.nonce):
         raise ScenarioError("--nonce", "", f"{wish.nonce!r} is not hex: write an earlier run's nonce, e.g. 5e1f7e57")
+    if wish.server is not None:
+        scenario = replace(scenario, server=wish.server)
     if wish.url is not None:
         scenario = replace(scenario, server=replace(scenario.server, url=wish.url, launch=(), sim=()))
     if wish.faults:
@@ -116,7 +128,9 @@ def check_url(url: str, file: str, key: str) -> None:
     if parts.username is not None or parts.password is not None:
         advice = "addresses are written down, so keys go into a variable (--api-key-env NAME)"
         raise ScenarioError(file, key, f"holds a user or a password: {advice}")
-    if parts.scheme not in ("http", "https") or not named or parts.query or parts.fragment:
+    if parts.query or parts.fragment:
+        raise ScenarioError(file, key, f"holds a ? or a #, and addresses are written down: {_URL_ADVICE}")
+    if parts.scheme not in ("http", "https") or not named:
         raise ScenarioError(file, key, f"{url!r} is not an address of a server: {_URL_ADVICE}")
     if any(char.isspace() or not char.isprintable() for char in full):
         raise ScenarioError(file, key, f"{url!r} holds a blank: {_URL_ADVICE}")

@@ -16,6 +16,11 @@ _SIM_SUFFIX = "infermaxxsim"
 class ServerUnusableError(Exception):
     """One line for people: which server, what is wrong, what to do. Exit code 4."""
 
+    def __init__(self, message: str, log: str = "") -> None:
+        super().__init__(message)
+        self.log = log
+        """The log of the server, if it was started here and left one."""
+
 
 class ServerUnreachableError(ServerUnusableError):
     """Nothing answers at the URL."""

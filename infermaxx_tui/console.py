@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from infermaxx_tui.exitcodes import ExitCode
 
@@ -19,6 +19,14 @@ class Console:
 
     def __init__(self) -> None:
         self.ascii_only = False
+        self._masked: Callable[[str], str] = str
+
+    def conceal(self, secret: str | None) -> None:
+        """From here on this is masked in all that is shown."""
+        if secret:
+            from infermaxx_tui.secret import Mask
+
+            self._masked = Mask(secret.strip()).text
 
     def open(self) -> None:
         """From here on a character that a stream cannot encode is shown as a question mark."""
@@ -46,6 +54,11 @@ class Console:
         except OSError:
             return
 
+    def trace(self, text: str) -> None:
+        """A traceback, on stderr, line by line."""
+        for line in text.splitlines():
+            self.narrate(line)
+
     def complain(self, text: str, code: ExitCode) -> int:
         """One line about what is wrong, and the exit code that goes with it."""
         self.narrate(" ".join(text.splitlines()))
@@ -55,6 +68,7 @@ class Console:
         """The text without any character that could steer a terminal, in ASCII if only that is wanted."""
         from infermaxx_tui.core.display import harmless
 
+        text = self._masked(text)
         if not self.ascii_only:
             return harmless(text)
         from infermaxx_tui.core.rows import plain

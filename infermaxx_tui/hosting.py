@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 
 from infermaxx_tui.core.events import StartupRead
 from infermaxx_tui.core.scenario import ScenarioError, Server
@@ -77,9 +78,15 @@ class Host:
 
 @contextmanager
 def hosted(
-    loaded: Loaded, folder: RunFolder, scenario_file: str = "", note: Callable[[str], None] = lambda text: None
+    loaded: Loaded,
+    folder: RunFolder,
+    scenario_file: str = "",
+    note: Callable[[str], None] = lambda text: None,
+    given: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[Host]:
     """The run's server, started if it is ours, and ended when the block ends; `note` takes remarks for people.
+
+    `given` is what such a server has in its environment beside what this process has.
 
     Raises ScenarioError, and ServerUnusableError for a command that cannot come up.
     """
@@ -96,7 +103,7 @@ def hosted(
     folder.server_log.touch(mode=0o600)
     port_file = folder.path / ".port"
     command = wanted.launch or _sim_command(wanted.sim, port_file)
-    server = LaunchedServer(command, wanted.env, folder.server_log)
+    server = LaunchedServer(command, {**given, **wanted.env}, folder.server_log)
     try:
         patience = Patience(wanted.idle_s, wanted.quiet_s)
         yield Host(launch_url(command) if wanted.launch else None, server, port_file, patience=patience)

@@ -22,6 +22,7 @@ from infermaxx_tui import __version__
 from infermaxx_tui.core.render import Renderer
 from infermaxx_tui.core.segments import SEGMENTS_VERSION, TokenisedRequest, TokenisedTranscript, tokenise
 from infermaxx_tui.core.transcript import Session
+from infermaxx_tui.private import make_folder
 from infermaxx_tui.server_renderer import FINGERPRINT
 
 FOLDER_VARIABLE = "INFERMAXX_CACHE"
@@ -99,7 +100,7 @@ class IdCache:
         body = msgspec.msgpack.encode(_frozen(tokenised))
         name: str | None = None
         try:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_folder(self._folder)
             handle, name = tempfile.mkstemp(prefix=".new-", dir=self._folder)
             with os.fdopen(handle, "wb") as file:
                 file.write(hashlib.sha256(key.encode() + body).digest() + body)

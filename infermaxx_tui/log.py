@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
+import stat
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
 from infermaxx_tui.core.events import AnyEvent, Record, Unknown, decode, encode
+from infermaxx_tui.secret import Mask
 
 _READ_BYTES = 1 << 20
 _TAIL_BYTES = 1 << 16
-_LEAST_SECRET = 8
-"""Characters of the shortest secret that is masked; a shorter one would be found everywhere."""
 _PART = re.compile(r"events-(\d+)\.jsonl", re.ASCII)
-_MASK = b"[key]"
 
 
 class EvidenceLostError(OSError):
@@ -32,12 +30,11 @@ class Appender:
     """
 
     def __init__(self, path: Path, part: int = 0, first_seq: int = 0, secret: str | None = None) -> None:
-        self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         self._part = part
         self._seq = first_seq
         self._broken: str | None = None
-        long_enough = secret is not None and len(secret) >= _LEAST_SECRET
-        self._secret = json.dumps(secret, ensure_ascii=False)[1:-1].encode() if long_enough else None
+        self._masked = Mask(secret).raw
 
     @property
     def written(self) -> int:
@@ -54,9 +51,7 @@ class Appender:
         if self._broken is not None:
             raise EvidenceLostError(self._broken)
         record = Record(self._part, self._seq, wall_ms, mono_us, event)
-        line = encode(record)
-        if self._secret is not None and self._secret in line:
-            line = line.replace(self._secret, _MASK)
+        line = self._masked(encode(record))
         try:
             done = os.write(self._fd, line)
             while done < len(line):
@@ -104,10 +99,17 @@ class Follower:
 
 
 def parts(folder: Path) -> tuple[Path, ...]:
-    """The parts of a run's log, in order."""
+    """The parts of a run's log, in order. A link, or what is no file, is none of them. Raises OSError."""
     first = folder / "events.jsonl"
     more = {int(match[1]): path for path in folder.glob("events-*.jsonl") if (match := _PART.fullmatch(path.name))}
-    return tuple(path for path in (first, *(more[number] for number in sorted(more))) if path.exists())
+    return tuple(path for path in (first, *(more[number] for number in sorted(more))) if _is_file(path))
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return stat.S_ISREG(os.lstat(path).st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
 
 
 def last_line(folder: Path) -> Record | Unknown | None:

@@ -45,11 +45,12 @@ def prepare_run(
     note: Callable[[str], None],
     startup: StartupRead,
     sensors: Sampler,
+    api_key: str | None,
 ) -> Prepared:
     """What the run will do. Raises ScenarioError, TokenizerError or ServerUnusableError."""
     marked, earlier = earlier_conversation(wish.faults, folder.id)
     stale = (*known_tags(folder.path.parent, folder), *marked)
-    prepared, notes = prepare_now(loaded, wish, url, os.environ.get(wish.api_key_env), stale, startup)
+    prepared, notes = prepare_now(loaded, wish, url, api_key, stale, startup)
     bound = () if wish.exclude is None else plan_lines(prepared.scenario, prepared.plan, folder.path.parent)
     for line in (*notes, *bound):
         note(line)

@@ -10,7 +10,8 @@ import secrets
 import sys
 import time
 import traceback
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -24,6 +25,7 @@ from infermaxx_tui.exitcodes import ExitCode
 from infermaxx_tui.hosting import hosted
 from infermaxx_tui.launch import Said
 from infermaxx_tui.rundir import RunError, RunFolder
+from infermaxx_tui.secret import Mask, MaskedStream, read_key
 from infermaxx_tui.sensing import sensing
 from infermaxx_tui.server.describe import ServerUnusableError
 from infermaxx_tui.wish import Wish, load
@@ -38,7 +40,7 @@ def main(wish_json: bytes) -> int:
     except (ScenarioError, TranscriptError, TokenizerError, RunError) as error:
         return _refuse(str(error), ExitCode.USAGE)
     except ServerUnusableError as error:
-        return _refuse(str(error), ExitCode.SERVER)
+        return _refuse(str(error), ExitCode.SERVER, log=error.log)
     except AskedToStop:
         return _refuse("interrupted before the run began", ExitCode.INTERRUPTED)
     except Exception as error:  # the boundary of a process: whatever it was is said and coded
@@ -48,7 +50,8 @@ def main(wish_json: bytes) -> int:
 def _say(said: Said) -> None:
     """One line to whoever started this process. If nobody listens any more, the run goes on all the same."""
     try:
-        sys.stdout.buffer.write(msgspec.json.encode(said) + b"\n")
+        line = msgspec.json.encode(said) + b"\n"
+        sys.stdout.buffer.write(sys.stdout.mask.raw(line) if isinstance(sys.stdout, MaskedStream) else line)
         sys.stdout.buffer.flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
@@ -58,12 +61,23 @@ def _note(text: str) -> None:
     _say(Said("note", text))
 
 
-def _refuse(text: str, code: ExitCode, trace: str = "") -> int:
-    _say(Said("error", text, int(code), trace))
+def _refuse(text: str, code: ExitCode, trace: str = "", log: str = "") -> int:
+    _say(Said("error", text, int(code), trace, log))
     return int(code)
 
 
+def _take_key(name: str) -> str | None:
+    """The key. From here on no process that this one starts inherits it, and nothing that this one prints shows it."""
+    key = read_key(name)
+    os.environ.pop(name, None)
+    if key is not None:
+        mask = Mask(key)
+        sys.stdout, sys.stderr = MaskedStream(sys.stdout.buffer, mask), MaskedStream(sys.stderr.buffer, mask)
+    return key
+
+
 def _run(wish: Wish, ending: Ending) -> int:
+    key = _take_key(wish.api_key_env)
     loaded = load(wish)
     root = rundir.runs_dir(wish.runs_dir)
     known_root = root.exists()
@@ -71,33 +85,48 @@ def _run(wish: Wish, ending: Ending) -> int:
     folder = rundir.create(root, stamp, loaded.scenario.name, secrets.token_hex(2))
     lock = folder.hold()
     try:
-        with hosted(loaded, folder, wish.scenario, _note) as host:
+        with _masked_log(folder, key), hosted(loaded, folder, wish.scenario, _note, _given(wish, key)) as host:
             from infermaxx_tui.playing import Run, play_run, prepare_run, tell
 
             if host.server is not None:
                 ending.last_act = host.server.kill
             url = host.wait()
             with sensing(loaded.scenario, url, host.server.pid if host.server is not None else None) as sensors:
-                prepared = prepare_run(wish, loaded, folder, url, _note, host.startup(), sensors)
-                key, alive = os.environ.get(wish.api_key_env), host.alive if host.server is not None else None
+                prepared = prepare_run(wish, loaded, folder, url, _note, host.startup(), sensors, key)
+                alive = host.alive if host.server is not None else None
                 code = play_run(Run(prepared, folder, url, key, ending, alive, sensors), lambda: _begin(folder))
             os.close(lock)
             tell(wish, folder)
             return int(code)
     except ServerUnusableError as error:
         if kept := _discard(folder, root, known_root, keep_log=bool(loaded.scenario.server.launch)):
-            raise ServerUnusableError(f"{error}; its log is {kept}") from None
+            raise ServerUnusableError(f"{error}; its log is {kept}", str(kept)) from None
         raise
     except BaseException:
         _discard(folder, root, known_root, keep_log=False)
         raise
 
 
+def _given(wish: Wish, key: str | None) -> dict[str, str]:
+    """What a server that the run starts has in its environment beside ours: the key that it will be asked with."""
+    return {} if key is None else {wish.api_key_env: key}
+
+
+@contextmanager
+def _masked_log(folder: RunFolder, key: str | None) -> Iterator[None]:
+    """A launched server writes its log itself: what it says of the key is overwritten once it has ended."""
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            Mask(key).file(folder.server_log)
+
+
 def _begin(folder: RunFolder) -> None:
     """Names the run to whoever started it, and lets go: from here on nothing this process does reaches a terminal."""
     _say(Said("run", str(folder.path)))
     quiet = os.open(os.devnull, os.O_RDWR)
-    log = os.open(folder.runner_log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    log = os.open(folder.runner_log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     with suppress(OSError):
         sys.stdout.flush()
         sys.stderr.flush()

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import platformdirs
 
+from infermaxx_tui.private import make_folder
+
 RUN_ID = re.compile(r"(\d{8}-\d{6})-([A-Za-z0-9][A-Za-z0-9._-]{0,63})-([0-9a-f]{4})")
 """What a run's folder is called: when, which scenario, four hex digits."""
 _LOCK_TRIES = 20
@@ -85,7 +87,7 @@ class RunFolder:
 
     def hold(self) -> int:
         """A file descriptor with the run's exclusive lock. Raises RunError if another runner has it."""
-        fd = os.open(self.lock, os.O_RDWR | os.O_CREAT, 0o600)
+        fd = os.open(self.lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         for _ in range(_LOCK_TRIES):
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -101,7 +103,7 @@ class RunFolder:
     def alive(self) -> bool:
         """Whether a runner holds the lock."""
         try:
-            fd = os.open(self.lock, os.O_RDONLY)
+            fd = os.open(self.lock, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         except OSError:
             return False
         try:
@@ -129,14 +131,14 @@ class RunFolder:
     def mark_read(self) -> None:
         """Remembers that somebody has seen the verdict; without the right to write there it stays unread."""
         with suppress(OSError):
-            self.read_mark.touch(mode=0o600)
+            os.close(os.open(self.read_mark, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600))
 
 
 def create(root: Path, stamp: str, scenario: str, suffix: str) -> RunFolder:
     """A new run folder, closed to others. Raises RunError where it cannot be made."""
     folder = RunFolder(root / f"{stamp}-{scenario}-{suffix}")
     try:
-        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(root)
         folder.path.mkdir(mode=0o700)
     except OSError as error:
         raise RunError(f"{folder.path}: cannot make the run folder ({error.strerror}); give --runs-dir DIR") from None
@@ -176,7 +178,7 @@ def find(root: Path, run: str) -> RunFolder:
 def _has_log(folder: Path) -> bool:
     """Whether there is a log. Raises RunError if that cannot be seen for want of rights."""
     try:
-        return stat.S_ISREG(os.stat(folder / "events.jsonl").st_mode)
+        return stat.S_ISREG(os.lstat(folder / "events.jsonl").st_mode)
     except PermissionError as error:
         raise RunError(f"{folder}: cannot be read ({error.strerror}); its owner can, or name another run") from None
     except (OSError, ValueError):

@@ -18,6 +18,7 @@ from infermaxx_tui.idcache import tokenise_cached
 from infermaxx_tui.importers import native
 from infermaxx_tui.importers.cline import HISTORY
 from infermaxx_tui.importers.packed import stem
+from infermaxx_tui.private import make_folder, new_file
 from infermaxx_tui.tokenize import resolve
 
 
@@ -82,7 +83,7 @@ def import_output(paths: tuple[str, ...], out: str) -> tuple[str, ...]:
     if taken is not None:
         raise TranscriptError(str(taken), None, "is there already, and nothing is overwritten: give another --out")
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
     except OSError as error:
         raise TranscriptError(out, None, f"cannot be made: {error.strerror or error}") from None
     seen: set[int] = set()
@@ -131,7 +132,7 @@ def _convert(file: Path, target: Path, seen: set[int]) -> str:
     loss: Counter[str] = Counter()
     done = False
     try:
-        written = target.open("xb")
+        written = new_file(target)
     except OSError as error:
         raise TranscriptError(str(target), None, f"cannot be written: {error.strerror or error}") from None
     try:

@@ -14,6 +14,7 @@ from infermaxx_tui.core.synth.presets import PRESETS, Preset
 from infermaxx_tui.core.synth.shapes import shapes
 from infermaxx_tui.core.transcript import Session, TranscriptError
 from infermaxx_tui.importers import native
+from infermaxx_tui.private import make_folder, new_file
 from infermaxx_tui.tokenize import resolve
 
 _REPEATS_OF = 8
@@ -50,7 +51,7 @@ def make_room(folder: Path, targets: list[Path]) -> None:
     if taken is not None:
         raise TranscriptError(str(taken), None, "is there already, and nothing is overwritten: give another --out")
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
     except OSError as error:
         raise TranscriptError(str(folder), None, f"cannot be made: {error.strerror or error}") from None
 
@@ -59,7 +60,7 @@ def write_lines(target: Path, lines: Iterable[bytes]) -> None:
     """Writes a new file, whole or not at all. Raises TranscriptError if the disk does not take it."""
     done = False
     try:
-        file = target.open("xb")
+        file = new_file(target)
     except OSError as error:
         raise TranscriptError(str(target), None, f"cannot be written: {error.strerror or error}") from None
     try:

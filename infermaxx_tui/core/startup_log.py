@@ -117,6 +117,10 @@ def _message(line: str) -> tuple[str, str]:
     return ("", line) if match is None else (match["proc"] or "", match["text"])
 
 
+_SECRET = re.compile(r"key|token$|secret|password")
+"""Arguments whose values are nobody's business: `api_key`, `hf_token`, `ssl_keyfile`."""
+
+
 def _args(match: re.Match[str]) -> dict[str, object]:
     try:
         parsed = ast.literal_eval(match[1])
@@ -124,7 +128,7 @@ def _args(match: re.Match[str]) -> dict[str, object]:
         return {}
     if not isinstance(parsed, dict):
         return {}
-    shown = tuple((str(key), "***" if "key" in str(key) else _text(value)) for key, value in parsed.items())
+    shown = tuple((str(key), "***" if _SECRET.search(str(key)) else _text(value)) for key, value in parsed.items())
     found: dict[str, object] = {"args": shown}
     for key, name, kind in (
         ("max_model_len", "max_model_len", int),

@@ -70,11 +70,15 @@ def main(argv: list[str]) -> int:
         serving = Serving(port=args.port, port_file=args.port_file, parent_pid=parent)
         if args.log_file is None:
             return serve(config, serving, sys.stdout)
-        with args.log_file.open("w", encoding="utf-8") as out:
+        with open(args.log_file, "w", encoding="utf-8", opener=_private) as out:
             return serve(config, serving, out)
     except (UnknownFaultError, OSError, ValueError) as error:
         sys.stderr.write(f"infermaxx sim: {error}\n")
         return _USAGE
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from typing import TextIO
 
 import msgspec
 
+from infermaxx_tui.private import new_file
 from infermaxx_tui.sim.api import App
 from infermaxx_tui.sim.config import SimConfig
 from infermaxx_tui.sim.engine import Engine
@@ -69,7 +70,8 @@ async def _serve(config: SimConfig, serving: Serving, out: TextIO) -> int:
 def _write_port(path: Path, port: int) -> None:
     """Whole or not at all, so that nobody reads half a number."""
     part = path.with_name(f".{path.name}.{os.getpid()}")
-    part.write_text(f"{port}\n", "ascii")
+    with new_file(part) as file:
+        file.write(f"{port}\n".encode("ascii"))
     part.replace(path)
 
 

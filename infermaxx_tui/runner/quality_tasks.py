@@ -44,7 +44,7 @@ class QualityTasks:
 
     def share(self, plan: ConversationPlan, wave_size: int) -> tuple[Task, ...]:
         """The tasks of one conversation: those of a wave ask the whole set together."""
-        return self.tasks[plan.place :: wave_size] if "during" in self.when else ()
+        return self.tasks[plan.place :: wave_size] if "during" in self.when and not plan.solo else ()
 
     def announcing(
         self, task: Task, phase: QualityPhase, depth_tokens: int, session: int, wave: int = BETWEEN
@@ -72,8 +72,8 @@ class QualityTasks:
         """A reply under load: one that is wrong is kept to be asked again, if there is room."""
         ended = exchange.ended
         whole = ended.outcome == "ok" and ended.finish_reason not in (None, "length")
-        answer = final_answer(exchange.text) if whole else None
-        if answer is None or is_right(answer, task.form, task.expected, task.tolerance, task.units):
+        answer = final_answer(exchange.text, task.form) if whole else None
+        if answer is None or is_right(answer, task.form, task.expected, task.tolerance, task.units, task.question):
             return
         if len(self.wrong) < WRONG_KEPT:
             self.wrong.append(Wrong(task, wave, depth_tokens, kept))

@@ -69,10 +69,10 @@ def grade(asked: QualityAsked, ended: RequestEnded, max_model_len: int | None) -
         return Graded("error", "the server stopped it for repetition", _tail(ended.content))
     if not ended.content.strip():
         return Graded("error", "only reasoning" if ended.reasoning_chars else "nothing delivered")
-    answer = final_answer(ended.content)
+    answer = final_answer(ended.content, asked.form)
     if answer is None:
         return Graded("error", "only reasoning", _tail(ended.content))
-    right = is_right(answer, asked.form, asked.expected, asked.tolerance, asked.units)
+    right = is_right(answer, asked.form, asked.expected, asked.tolerance, asked.units, asked.question)
     return Graded("right" if right else "wrong", None, excerpt(answer))
 
 

@@ -16,12 +16,30 @@ import msgspec
 from infermaxx_tui import __version__
 from infermaxx_tui.core.events import GateChecked
 from infermaxx_tui.idcache import cache_folder
+from infermaxx_tui.private import make_folder
 from infermaxx_tui.rundir import replace_file
 
 SCHEMA: Final = 1
 _CORE: Final = Path(__file__).resolve().parent / "core"
 _SHOWN: Final = 12
 """Digits of a hash that people are shown."""
+
+
+class OverSockets(msgspec.Struct, frozen=True, kw_only=True):
+    """That the same runs were played by runner processes against servers over loopback, and what came of it."""
+
+    at: str
+    """When that ended, UTC, ISO 8601."""
+    took_s: float
+    planted: int
+    caught: int
+    clean: int
+    false_alarms: int
+
+    @property
+    def proved(self) -> bool:
+        """Whether all was caught and nothing healthy accused."""
+        return self.caught == self.planted and not self.false_alarms
 
 
 class Certificate(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,18 +62,28 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True):
     """Changes that must flip a verdict."""
     killed: int
     survivors: tuple[str, ...] = ()
+    sockets: OverSockets | None = None
+    """None where nothing of this program was played over sockets here."""
 
     @property
     def proved(self) -> bool:
-        """Whether all was caught, nothing healthy accused, and no mutation survived."""
-        return self.caught == self.planted and not self.false_alarms and self.killed == self.mutations
+        """Whether all was caught, nothing healthy accused, and no mutation survived; over sockets too, where tried."""
+        seen = self.caught == self.planted and not self.false_alarms and self.killed == self.mutations
+        return seen and (self.sockets is None or self.sockets.proved)
 
     @property
     def figures(self) -> str:
         """One line for people."""
-        return (
+        said = (
             f"{self.caught} of {self.planted} planted caught, {self.false_alarms} false alarms of {self.clean} clean,"
             f" {self.killed} of {self.mutations} mutations killed"
+        )
+        over = self.sockets
+        if over is None:
+            return f"{said}; not played over sockets"
+        return (
+            f"{said}; over sockets {over.at}: {over.caught} of {over.planted} caught,"
+            f" {over.false_alarms} false alarms of {over.clean}"
         )
 
 
@@ -74,12 +102,32 @@ def place() -> Path:
     return cache_folder() / "selftest.json"
 
 
+def over_sockets(earned: Certificate) -> Certificate:
+    """The certificate of a selftest over sockets, which says so."""
+    played = OverSockets(
+        at=earned.at,
+        took_s=earned.took_s,
+        planted=earned.planted,
+        caught=earned.caught,
+        clean=earned.clean,
+        false_alarms=earned.false_alarms,
+    )
+    return msgspec.structs.replace(earned, sockets=played)
+
+
 def keep(certificate: Certificate) -> Path:
-    """Writes it down. Raises OSError."""
+    """Writes it down, with what the one before says of sockets if that was the same program. Raises OSError."""
+    before = newest()
+    if certificate.sockets is None and before is not None and _same(before, certificate):
+        certificate = msgspec.structs.replace(certificate, sockets=before.sockets)
     path = place()
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     replace_file(path, msgspec.json.format(msgspec.json.encode(certificate), indent=2) + b"\n")
     return path
+
+
+def _same(one: Certificate, other: Certificate) -> bool:
+    return (one.core_sha256, one.version) == (other.core_sha256, other.version)
 
 
 def newest() -> Certificate | None:

@@ -17,6 +17,7 @@ from infermaxx_tui.exitcodes import ExitCode
 from infermaxx_tui.flags import UsageError, make_parser
 
 if TYPE_CHECKING:
+    from infermaxx_tui.follow import StatusLine
     from infermaxx_tui.rundir import RunFolder
     from infermaxx_tui.verdicts import Verdict
     from infermaxx_tui.wish import Wish
@@ -35,6 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UsageError as error:
         return _console.complain(str(error), ExitCode.USAGE)
     _console.ascii_only = args.ascii
+    _console.conceal(os.environ.get(getattr(args, "api_key_env", "VLLM_API_KEY")))
     try:
         return _home(args) if args.verb is None else _VERBS[args.verb](args)
     except KeyboardInterrupt:
@@ -52,11 +54,11 @@ def _explain(error: Exception, debug: bool) -> int:
     from infermaxx_tui.rundir import RunError
 
     if debug:
-        traceback.print_exc()
+        _console.trace(traceback.format_exc())
     match error:
         case StartError():
             if debug and error.trace:
-                sys.stderr.write(error.trace)
+                _console.trace(error.trace)
             hint = "; --debug shows where" if error.code is ExitCode.INTERNAL and not debug else ""
             return _console.complain(f"infermaxx: {error}{hint}", error.code)
         case Interrupted():
@@ -168,10 +170,11 @@ def _run(args: argparse.Namespace) -> int:
 
 def _dry_run(wish: Wish) -> int:
     from infermaxx_tui.dryrun import dry_run
+    from infermaxx_tui.secret import read_key
     from infermaxx_tui.server.describe import ServerUnusableError
 
     try:
-        _console.emit(dry_run(wish, os.environ.get(wish.api_key_env)))
+        _console.emit(dry_run(wish, read_key(wish.api_key_env)))
     except ServerUnusableError as error:
         return _console.complain(f"infermaxx: {error}", ExitCode.SERVER)
     return int(ExitCode.PASS)
@@ -213,13 +216,19 @@ def _shown_to_its_end(args: argparse.Namespace, run: RunFolder) -> int:
 
 
 def _follow(run: RunFolder) -> Verdict:
+    from infermaxx_tui.follow import follow
+
+    return follow(run, _status())
+
+
+def _status() -> StatusLine:
+    """Where a run's status goes."""
     import shutil
 
-    from infermaxx_tui.follow import StatusLine, follow
+    from infermaxx_tui.follow import StatusLine
 
     tty = sys.stderr.isatty()
-    status = StatusLine(sys.stderr, tty, lambda: shutil.get_terminal_size((119, 24)).columns - 1, _console.shown)
-    return follow(run, status)
+    return StatusLine(sys.stderr, tty, lambda: shutil.get_terminal_size((119, 24)).columns - 1, _console.shown)
 
 
 def _print_verdict(verdict: Verdict, as_json: bool) -> int:
@@ -309,11 +318,12 @@ def _doctor(args: argparse.Namespace) -> int:
 
     from infermaxx_tui.core.checkup import checkup_lines, checkup_text
     from infermaxx_tui.doctor import examine
+    from infermaxx_tui.secret import read_key
     from infermaxx_tui.wish import check_url
 
     if args.url is not None:
         check_url(args.url, "--url", "")
-    found = examine(args.url, args.model, args.log, args.runs_dir, os.environ.get(args.api_key_env))
+    found = examine(args.url, args.model, args.log, args.runs_dir, read_key(args.api_key_env))
     width = shutil.get_terminal_size((100, 24)).columns
     _console.emit(checkup_text(found) if args.json else checkup_lines(found, width))
     return int(ExitCode.SERVER if found.usable is False else ExitCode.PASS)
@@ -336,12 +346,22 @@ def _sim(args: argparse.Namespace) -> int:
 
 
 def _selftest(args: argparse.Namespace) -> int:
-    from infermaxx_tui.selftest import run_selftest, selftest_json, selftest_lines
+    from infermaxx_tui.selftest_rows import selftest_json, selftest_lines
 
     _check_faults(tuple(args.fault))
-    rows = run_selftest(tuple(args.fault), _console.narrate)
+    if args.sockets:
+        from infermaxx_tui.selftest_sockets import run_over_sockets as prove
+    else:
+        from infermaxx_tui.selftest import run_selftest as prove
+    rows = prove(tuple(args.fault), _console.narrate)
     _console.emit((selftest_json(rows),) if args.json else selftest_lines(rows))
     return int(ExitCode.PASS if all(row.caught for row in rows) else ExitCode.INTERNAL)
+
+
+def _experiment(args: argparse.Namespace) -> int:
+    from infermaxx_tui.experiment.command import experiment
+
+    return int(experiment(args, _console.emit, _console.narrate, _status))
 
 
 def _transcripts(args: argparse.Namespace) -> int:
@@ -362,6 +382,7 @@ _VERBS: dict[str, Callable[[argparse.Namespace], int]] = {
     "doctor": _doctor,
     "sim": _sim,
     "selftest": _selftest,
+    "experiment": _experiment,
     "transcripts": _transcripts,
     "_runner": _runner,
 }

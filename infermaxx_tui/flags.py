@@ -108,12 +108,14 @@ def _add_tool_verbs(verb: _Verb) -> None:
     doctor.add_argument("--api-key-env", default="VLLM_API_KEY", metavar="NAME", help="variable that holds the key")
     _add_runs_dir(doctor, "where run folders go")
     _add_json(doctor, "print JSON")
+    _add_experiment(verb)
     sim = verb("sim", "the embedded server by itself")
     sim.add_argument("--port", type=_number(0, 65535), default=8000, metavar="N", help="0 takes a free one")
     _add_fault(sim, "make it sick (repeatable)")
     sim.add_argument("--list-faults", action="store_true", help="name the faults and the verdict each must earn")
     selftest = verb("selftest", "prove that each judge passes the healthy, fails the sick and refuses the blind")
     _add_fault(selftest, "these faults only (repeatable)")
+    selftest.add_argument("--sockets", action="store_true", help="by runner processes over loopback, some minutes")
     _add_json(selftest, "print JSON")
     transcripts = verb("transcripts", "what recorded sessions would do to the KV pool")
     inner = transcripts.add_subparsers(dest="action", metavar="ACTION", required=True)
@@ -128,6 +130,20 @@ def _add_tool_verbs(verb: _Verb) -> None:
     convert.add_argument("paths", nargs="+", metavar="PATH")
     convert.add_argument("--out", required=True, metavar="DIR", help="where the new files go; none is overwritten")
     _add_making(inner)
+
+
+def _add_experiment(verb: _Verb) -> None:
+    made = verb("experiment", "start the arms of an experiment one after another, and say what moved between them")
+    made.add_argument("file", metavar="FILE", nargs="?", help="a file, or the bare name of a shipped experiment")
+    made.add_argument("--dry-run", action="store_true", help="arms, levers, boots and hours; nothing is started")
+    made.add_argument("--new", action="store_true", help="start anew, though one of the same file is not finished")
+    made.add_argument("--list", action="store_true", help="the experiments that were conducted")
+    made.add_argument("--show", metavar="ID", help="what the results of one say: a folder, an id, or latest")
+    made.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="override a key (repeatable)")
+    made.add_argument("--api-key-env", default="VLLM_API_KEY", metavar="NAME", help="variable that holds the key")
+    made.add_argument("--no-gpu", action="store_true", help="read no GPU sensor")
+    _add_runs_dir(made, "where run folders go")
+    _add_json(made, "print JSON")
 
 
 def _add_making(inner: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

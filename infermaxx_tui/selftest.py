@@ -8,21 +8,17 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from functools import cache, lru_cache
 from typing import Final
 
 import msgspec
 
-from infermaxx_tui import certificate
 from infermaxx_tui.core.events import AnyEvent, Record, decode, encode
 from infermaxx_tui.core.fold import Fold
-from infermaxx_tui.core.histories.bases import BASES, SICK, strict
+from infermaxx_tui.core.histories.bases import BASES, SICK
 from infermaxx_tui.core.histories.edits import Lines
 from infermaxx_tui.core.judges import Word
-from infermaxx_tui.core.mutation_table import HARMLESS, MUTATIONS
-from infermaxx_tui.core.mutations import EARNED, Base, Mutation, judged, mutated
-from infermaxx_tui.core.pass_rules import PASS_RULES
+from infermaxx_tui.core.mutations import EARNED
 from infermaxx_tui.core.scenario import parse_scenario
 from infermaxx_tui.core.verdict import Verdict, judge_run
 from infermaxx_tui.earlier import earlier_conversation
@@ -30,7 +26,8 @@ from infermaxx_tui.prepare import prepare
 from infermaxx_tui.runner.client import make_client
 from infermaxx_tui.runner.context import Stopper
 from infermaxx_tui.runner.play import play
-from infermaxx_tui.selftest_rows import SelftestRow, as_wanted, certified, selftest_json, selftest_lines
+from infermaxx_tui.selftest_rows import SelftestRow, certified, selftest_json, selftest_lines
+from infermaxx_tui.selftest_work import MADE_UP, Run, base_of, certify, made_up, missed, row_of, worker_pool
 from infermaxx_tui.sim.api import App
 from infermaxx_tui.sim.config import SimConfig
 from infermaxx_tui.sim.engine import Engine
@@ -43,18 +40,21 @@ from infermaxx_tui.vocabulary import Vocabulary, shipped
 from infermaxx_tui.wish import Loaded, Wish, load
 
 __all__ = (
+    "ALL",
+    "NONCE",
     "SelftestRow",
+    "demand",
     "judge_lines",
     "play_in_memory",
+    "played_in_memory",
     "run_selftest",
     "selftest_json",
     "selftest_lines",
 )
 
 _URL = "http://127.0.0.1:1"
-_NONCE = "5e1f7e57"
-
-
+NONCE = "5e1f7e57"
+"""Of all that is played, so that a selftest is the same each time."""
 _REMEMBERED = 1024
 """Texts kept in mind from one run to the next."""
 
@@ -100,7 +100,7 @@ class _Memory:
 
 def play_in_memory(faults: tuple[str, ...], overrides: tuple[str, ...] = ()) -> tuple[bytes, ...]:
     """The log of the demo, with keys overridden, against the embedded server with these faults."""
-    wish = Wish(scenario="demo", faults=faults, overrides=overrides, nonce=_NONCE)
+    wish = Wish(scenario="demo", faults=faults, overrides=overrides, nonce=NONCE)
     memory = _Memory()
     run_virtual(_play, _loaded(wish), wish, memory)
     return tuple(memory.lines)
@@ -125,7 +125,7 @@ def _vocabulary() -> _Remembering:
 @cache
 def _demo() -> Loaded:
     """The demo as it is shipped: reading its transcripts takes as long as some of the runs."""
-    return load(Wish(scenario="demo", nonce=_NONCE))
+    return load(Wish(scenario="demo", nonce=NONCE))
 
 
 def _loaded(wish: Wish) -> Loaded:
@@ -142,7 +142,7 @@ async def _play(loaded: Loaded, wish: Wish, memory: _Memory) -> None:
     clock = VirtualClock()
     engine = Engine(SimConfig(faults=wish.faults), wall=lambda: clock.wall_ms() / 1000)
     transport = SimTransport(App(engine))
-    known, earlier = earlier_conversation(wish.faults, _NONCE)
+    known, earlier = earlier_conversation(wish.faults, NONCE)
     prepared, _ = await prepare(loaded, wish, _URL, None, known, transport=transport, renderer=_vocabulary())
     prepared = msgspec.structs.replace(prepared, earlier=earlier)
     async with make_client(_URL, None, transport) as client:
@@ -163,86 +163,54 @@ def run_selftest(faults: tuple[str, ...], narrate: Callable[[str], None]) -> tup
 
     One process a core plays them. A whole selftest leaves a certificate in the user's cache.
     """
-    names = faults or (*_COSTLY, *(name for name in _ALL if name not in _COSTLY))
+    names = faults or (*_COSTLY, *(name for name in ALL if name not in _COSTLY))
     rows, began = {}, time.monotonic()
-    with ProcessPoolExecutor(max_workers=min(len(names), os.cpu_count() or 1)) as pool:
-        for row in pool.map(_row, names):
+    with worker_pool(min(len(names), os.cpu_count() or 1)) as pool:
+        for row in pool.map(played_in_memory, names):
             rows[row.fault] = row
             if not row.caught:
-                unseen = " ".join(f"[{one.mutation}]" for one in row.mutations if not one.killed)
-                narrate(f"{row.fault}: wanted {row.wanted}, got {row.got} {unseen}".rstrip())
-    table = tuple(rows[name] for name in (faults or _ALL))
+                narrate(missed(row))
+    table = tuple(rows[name] for name in (faults or ALL))
     if not faults:
-        _certify(table, time.monotonic() - began, narrate)
+        certify(certified(table, time.monotonic() - began), narrate)
     return table
 
 
-def _certify(rows: tuple[SelftestRow, ...], took_s: float, narrate: Callable[[str], None]) -> None:
-    try:
-        narrate(f"certificate: {certificate.keep(certified(rows, took_s))}")
-    except OSError as error:
-        narrate(f"no certificate was written: {error.strerror or error}")
+def played_in_memory(name: str) -> SelftestRow:
+    """The row of one run: a fault, a history or a made-up one."""
+    return row_of(name, _run(name))
 
 
-def _row(name: str) -> SelftestRow:
-    run = _run(name)
-    got = judged(run.lines)
-    base, lines = _changeable(name, run.lines)
-    changes = tuple(mutated(_changes(name), base, lines)) if base is not None else ()
-    row = SelftestRow(name, run.wanted, run.check, got.word, got.failed, got.blind, True, len(run.lines), changes)
-    caught = as_wanted(row) and all(one.killed for one in changes)
-    return msgspec.structs.replace(row, caught=caught)
+class Demand(msgspec.Struct, frozen=True):
+    """How a run is played, and what it must earn."""
 
-
-def _changes(name: str) -> dict[str, Mutation]:
-    """A recorded run has its own gates and limits, so conditions that rest on those are tried on made-up ones only."""
-    return {**MUTATIONS, **HARMLESS, **(PASS_RULES if name.startswith(_MADE_UP) else {})}
-
-
-class _Run(msgspec.Struct, frozen=True):
-    """A log, and what it must earn."""
-
+    faults: tuple[str, ...]
+    overrides: tuple[str, ...]
     wanted: Word
     check: str | None
-    lines: Lines
 
 
-def _run(name: str) -> _Run:
-    made_up = name.removeprefix(_MADE_UP)
-    if made_up != name:
-        base = _base(made_up)
-        return _Run(EARNED[base], SICK.get(base), BASES[base]())
+def demand(name: str) -> Demand:
+    """Of a fault, or of a history that no fault alone stands for."""
     if name in HISTORIES:
         history = HISTORIES[name]
-        return _Run(history.wanted, history.check, _played(history.faults, history.overrides))
+        return Demand(history.faults, history.overrides, history.wanted, history.check)
     fault = FAULTS[name]
-    return _Run(fault.verdict, fault.check, _played((name,), fault.overrides))
+    return Demand((name,), fault.overrides, fault.verdict, fault.check)
+
+
+def _run(name: str) -> Run:
+    if made_up(name):
+        base = base_of(name)
+        return Run(EARNED[base], SICK.get(base), BASES[base]())
+    wanted = demand(name)
+    return Run(wanted.wanted, wanted.check, _played(wanted.faults, wanted.overrides))
 
 
 def _played(faults: tuple[str, ...], overrides: tuple[str, ...]) -> Lines:
     return tuple(decode(line) for line in play_in_memory(faults, overrides))
 
 
-def _base(name: str) -> Base:
-    return next(base for base in BASES if base == name)
-
-
-def _changeable(name: str, lines: Lines) -> tuple[Base | None, Lines]:
-    """Which mutations a log can take, and the log under limits so strict that one event is enough."""
-    match name:
-        case "clean":
-            return "healthy", strict(lines)
-        case "quality":
-            return "tasks", strict(lines, min_recalls=15, max_quality_excluded=0.0)
-        case "slow-start":
-            return "soak", lines
-        case _ if name.startswith(_MADE_UP):
-            return _base(name.removeprefix(_MADE_UP)), lines
-        case _:
-            return None, lines
-
-
-_MADE_UP: Final = "made-up "
-_ALL: Final = (*FAULTS, *HISTORIES, *(f"{_MADE_UP}{base}" for base in BASES))
+ALL: Final = (*FAULTS, *HISTORIES, *(f"{MADE_UP}{base}" for base in BASES))
 _COSTLY: Final = ("cache-rot", "vram-creep", "slow-start", "clean", "quality")
 """Begun first, so that no core waits for another one at the end."""

@@ -30,14 +30,14 @@ class SelftestRow(msgspec.Struct, frozen=True):
     """What became of the changes that were made to its log."""
 
 
-def certified(rows: tuple[SelftestRow, ...], took_s: float) -> Certificate:
+def certified(rows: tuple[SelftestRow, ...], took_s: float, *, over_sockets: bool = False) -> Certificate:
     """The certificate that these rows earn."""
     changes = [one for row in rows for one in row.mutations]
     harmless = [one for one in changes if one.mutation in HARMLESS]
     must_flip = [one for one in changes if one.mutation not in HARMLESS]
     planted = [row for row in rows if row.wanted != "PASS"]
     clean = [row for row in rows if row.wanted == "PASS"]
-    return Certificate(
+    earned = Certificate(
         version=__version__,
         core_sha256=certificate.core_sha256(),
         at=certificate.now_utc(),
@@ -50,6 +50,7 @@ def certified(rows: tuple[SelftestRow, ...], took_s: float) -> Certificate:
         killed=sum(one.killed for one in must_flip),
         survivors=tuple(f"{one.mutation} ({one.base})" for one in must_flip if not one.killed),
     )
+    return certificate.over_sockets(earned) if over_sockets else earned
 
 
 def as_wanted(row: SelftestRow) -> bool:

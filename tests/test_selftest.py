@@ -13,7 +13,7 @@ from infermaxx_tui import certificate
 from infermaxx_tui.certificate import Certificate
 from infermaxx_tui.core.events import GateChecked, decode
 from infermaxx_tui.core.mutations import MutationRow, judged
-from infermaxx_tui.selftest import _loaded, _row, play_in_memory
+from infermaxx_tui.selftest import _loaded, play_in_memory, played_in_memory
 from infermaxx_tui.selftest_rows import SelftestRow, certified, selftest_json, selftest_lines
 from infermaxx_tui.wish import Wish, load
 
@@ -137,7 +137,7 @@ def test_a_citation_decides_nothing() -> None:
 
 @pytest.mark.parametrize("name", ["clean", "quality", "slow-start"])
 def test_recorded_runs_are_changed_and_the_judges_see_it(name: str) -> None:
-    played = _row(name)
+    played = played_in_memory(name)
     assert played.got == "PASS"
     assert [one.mutation for one in played.mutations if not one.killed] == []
     assert len(played.mutations) >= 5
@@ -145,7 +145,7 @@ def test_recorded_runs_are_changed_and_the_judges_see_it(name: str) -> None:
 
 
 def test_a_made_up_run_is_a_row_too() -> None:
-    (made_up,) = json.loads(selftest_json((_row("made-up leak"),)))
+    (made_up,) = json.loads(selftest_json((played_in_memory("made-up leak"),)))
     assert (made_up["wanted"], made_up["wanted_check"], made_up["got"]) == ("FAIL", "isolation", "FAIL")
     assert made_up["caught"] is True
     assert {one["killed"] for one in made_up["mutations"]} == {True}
@@ -154,6 +154,38 @@ def test_a_made_up_run_is_a_row_too() -> None:
 def test_transcripts_that_are_read_once_make_the_same_run() -> None:
     wish = Wish(scenario="demo", nonce="5e1f7e57", faults=("leak",), overrides=("sessions.rounds=1", "seed=9"))
     assert _loaded(wish) == load(wish)
+
+
+def over(**other: int) -> Certificate:
+    played = certificate.over_sockets(own()).sockets
+    assert played is not None
+    return msgspec.structs.replace(own(), sockets=msgspec.structs.replace(played, **other))
+
+
+def test_a_certificate_says_whether_it_holds_over_sockets() -> None:
+    certificate.keep(own())
+    gate = certificate.cited()
+    assert gate is not None
+    assert gate.said.endswith("not played over sockets")
+    certificate.keep(over())
+    gate = certificate.cited()
+    assert gate is not None
+    assert "over sockets" in gate.said
+    assert gate.said.endswith("1 of 1 caught, 0 false alarms of 0")
+    assert over().proved
+    assert not over(caught=0).proved
+
+
+def test_a_later_selftest_in_memory_keeps_what_was_seen_over_sockets_by_the_same_program_alone() -> None:
+    certificate.keep(over())
+    certificate.keep(own())
+    kept = certificate.newest()
+    assert kept is not None
+    assert kept.sockets == over().sockets
+    certificate.keep(own(core_sha256="0" * 64))
+    kept = certificate.newest()
+    assert kept is not None
+    assert kept.sockets is None
 
 
 def test_the_hash_is_of_what_lies_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

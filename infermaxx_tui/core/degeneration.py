@@ -30,6 +30,8 @@ MAX_PERIOD_CHARS: Final = 1024
 TAIL_CHARS: Final = (96, 256)
 INNER_CHARS: Final = (240, 1024)
 """Characters of a cycle that has words in it, and of one that has none."""
+_PICTURES: Final = "\u2600"
+"""From here on characters are pictures and scripts: below it are the lines, blocks and dots that rulers are made of."""
 MAX_SPECIALS: Final = 3
 MAX_SPECIALS_QUOTED: Final = 64
 """Special tokens, those in code and quotes too, beyond which nobody can be writing about them."""
@@ -184,7 +186,7 @@ def _text_cycle(text: str) -> str | None:
     shown = len(text.rstrip(" \r\n\t`"))
     for cycle in _cycles(text, needle=32, reach=MAX_PERIOD_CHARS):
         unit = text[cycle.end - cycle.period : cycle.end]
-        wordless = not any(char.isalpha() for char in unit) or (len(unit) == 1 and unit.isascii())
+        wordless = not any(char.isalpha() or char >= _PICTURES for char in unit) or (len(unit) == 1 and unit.isascii())
         length = cycle.end - cycle.start
         least = TAIL_CHARS if cycle.end >= shown else INNER_CHARS
         if length >= least[wordless]:

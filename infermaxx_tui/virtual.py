@@ -79,6 +79,10 @@ class VirtualClock:
         """Virtual time in µs."""
         return round(anyio.current_time() * 1e6)
 
+    def boot_us(self) -> int | None:
+        """A machine that is made up does not sleep."""
+        return None
+
     def wall_ms(self) -> int:
         """A fixed date plus virtual time, in ms."""
         return self._wall_ms + self.mono_us() // 1000

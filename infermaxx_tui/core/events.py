@@ -13,7 +13,9 @@ import orjson
 from infermaxx_tui.core.event import Event, Hit, Host
 from infermaxx_tui.core.events_quality import QualityAsked
 from infermaxx_tui.core.events_read import (
+    Calibrated,
     CancelSettled,
+    ClockJumped,
     CountsReconciled,
     GateChecked,
     GpuProbed,
@@ -27,7 +29,9 @@ from infermaxx_tui.core.predictions import Prediction
 from infermaxx_tui.core.regime import Regime
 
 __all__ = (
+    "Calibrated",
     "CancelSettled",
+    "ClockJumped",
     "CountsReconciled",
     "Event",
     "GateChecked",
@@ -319,6 +323,8 @@ AnyEvent = (
     | GateChecked
     | GpuProbed
     | GpuRead
+    | Calibrated
+    | ClockJumped
     | QualityAsked
     | RunEnded
 )

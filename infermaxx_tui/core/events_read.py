@@ -7,12 +7,24 @@ from __future__ import annotations
 
 from typing import Literal
 
+import msgspec
+
+from infermaxx_tui.core.calibration import Calibration
 from infermaxx_tui.core.event import Event
 from infermaxx_tui.core.gpu import GpuProbe, GpuReading
 from infermaxx_tui.core.startup_log import StartupFacts
 
 
-class InstrumentRead(Event, frozen=True, kw_only=True):
+class Spent(msgspec.Struct, frozen=True, array_like=True):
+    """How often something took time in a window, and how much."""
+
+    name: str
+    n: int
+    total_ms: float
+    max_ms: float
+
+
+class InstrumentRead(Event, frozen=True, kw_only=True, omit_defaults=True):
     """How well the client itself could see during the last window."""
 
     window_ms: float
@@ -20,10 +32,65 @@ class InstrumentRead(Event, frozen=True, kw_only=True):
     loop_lag_p99_ms: float | None
     loop_lag_max_ms: float | None
     cpu_share: float | None
+    """CPU time of the whole process in wall time; more than 1 with several threads."""
     rss_mib: float | None
     events_parsed: int
     wall_step_ms: float = 0.0
     """Change of wall clock minus monotonic clock since the last reading."""
+    loop_cpu_share: float | None = None
+    """CPU time of the event loop's thread alone: near 1 the loop has no room left."""
+    reads: int = 0
+    """Reads of streams from their sockets."""
+    reads_coalesced: int = 0
+    """Those of them that held more than one event: something between the server and us was late."""
+    dispatches: int = 0
+    """Requests of which the schedule said when they were wanted, and whose first bytes went out."""
+    dispatch_p50_ms: float | None = None
+    """From the moment at which a request was wanted until its first bytes went out."""
+    dispatch_p99_ms: float | None = None
+    dispatch_max_ms: float | None = None
+    dispatch_buckets: tuple[tuple[int, int], ...] = ()
+    """The same as (bucket index of core.stats.LogHistogram, count), so that windows add up."""
+    dispatch_by: tuple[Spent, ...] = ()
+    """The same by why the moment came: `wave`, `turn` (the reply before it was over), `pause` (think time, or a wait
+    that the server asked for, was over), `meeting` (the last of the others arrived)."""
+    dispatch_parts: tuple[Spent, ...] = ()
+    """The same by what it went to: `render`, `connect`, and `other`: the loop, the log, the body."""
+    connects_new: int = 0
+    connects_reused: int = 0
+    connect_p50_ms: float | None = None
+    """Waiting for a connection, which is part of TTFT. None with a transport that does not say."""
+    connect_p99_ms: float | None = None
+    connect_max_ms: float | None = None
+    connect_buckets: tuple[tuple[int, int], ...] = ()
+    gc_pauses: int | None = None
+    gc_total_ms: float | None = None
+    gc_max_ms: float | None = None
+    suspend_ms: float | None = None
+    """Time that the machine slept; no monotonic clock counts it."""
+    missing: tuple[tuple[str, str], ...] = ()
+    """What could not be measured, and why."""
+
+
+class ClockJumped(Event, frozen=True, kw_only=True):
+    """Time did not pass as the clocks say: no duration that spans this moment is worth anything."""
+
+    kind: Literal["step", "suspend"]
+    """`step`: the wall clock was set. `suspend`: the machine slept."""
+    by_ms: float
+    """The wall clock's change against the monotonic one beside any sleep; or how long the sleep was."""
+    since_us: int
+    """Monotonic time at which all was still well."""
+
+
+class Calibrated(Event, frozen=True, kw_only=True):
+    """What is known of this host's own errors when a run begins."""
+
+    calibration: Calibration | None
+    age_s: float | None = None
+    """Of the calibration, by the wall clock."""
+    reason: str | None = None
+    """Why there is none that holds here."""
 
 
 class MetricsRead(Event, frozen=True, kw_only=True, omit_defaults=True):

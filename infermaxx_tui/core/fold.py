@@ -36,6 +36,7 @@ class Fold:
         self._deliveries = parts.deliveries
         self._availability = parts.availability
         self._gauges = parts.gauges
+        self._itself = parts.itself
         self.server = parts.server
         self._gpus = parts.gpus
         self._quality = parts.quality
@@ -43,7 +44,8 @@ class Fold:
         self._drift = parts.drift
         self._run = parts.run
         self._plain: dict[type[e.Event], Callable[..., None]] = {
-            e.InstrumentRead: self._gauges.instrument,
+            e.InstrumentRead: self._instrument_read,
+            e.Calibrated: self._itself.cited,
             e.CancelSettled: self.server.settled,
             e.StartupRead: self._startup_read,
             e.GateChecked: self._gate_checked,
@@ -65,6 +67,7 @@ class Fold:
             e.RunStarted: self._run_started,
             e.CountsReconciled: self._reconciled,
             e.ServerLost: self._server_lost,
+            e.ClockJumped: self._clock_jumped,
             e.EvidenceLost: self._lost_evidence,
             e.GpuProbed: self._gpus.probed,
             e.GpuRead: self._gpu_read,
@@ -129,6 +132,7 @@ class Fold:
             self._streams.restarted()
             self._sessions.segment_began()
             self.server.segment_began()
+            self._itself.segment_began()
             self._deliveries.segment_began()
             self._quality.segment_began()
             self._run.stop_by = self._run.ended = None
@@ -194,7 +198,9 @@ class Fold:
         run.prompt_tokens += event.prompt_tokens or 0
         if event.cached_tokens is not None:
             run.cached_tokens = (run.cached_tokens or 0) + event.cached_tokens
-        self._gauges.ended(event)
+        if self._itself.timed(event):
+            self._gauges.ended(event)
+        self._itself.ended(record, event.req)
         self._sessions.replied(event)
         if kind in DELIVERY_KINDS:
             self._deliveries.ended(at, record.mono_us, event, self._replies.max_model_len)
@@ -216,7 +222,16 @@ class Fold:
 
     def _beat(self, record: Record, event: e.Beat) -> None:
         self._sessions.beat(event, record.mono_us)
-        self._gauges.beat(event)
+        if self._itself.gaps_count(record, event):
+            self._gauges.beat(event)
+
+    def _instrument_read(self, event: e.InstrumentRead) -> None:
+        self._gauges.instrument(event)
+        self._itself.read(event)
+
+    def _clock_jumped(self, record: Record, event: e.ClockJumped) -> None:
+        open_ = self._streams.open.items()
+        self._itself.jumped(record, event, ((req, one.first_at is not None) for req, one in open_))
 
     def _reconciled(self, record: Record, event: e.CountsReconciled) -> None:
         self._gauges.reconciled((record.part, record.seq), event)
@@ -343,4 +358,5 @@ class Fold:
             lines_missing=lines.missing,
             unlabelled_asks=self._replies.unlabelled_asks,
             evidence_lost=self._run.evidence_lost.findings(),
+            sight=self._itself.sight(),
         )

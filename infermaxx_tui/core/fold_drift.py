@@ -257,6 +257,10 @@ class Drift:
         times.append((since_us, until_us))
         del times[:-_SPOILT_KEPT]
 
+    def clock_jumped(self, record: e.Record, event: e.ClockJumped) -> None:
+        """What spans it was not timed."""
+        self._spoil("clock_jumped", event.since_us, record.mono_us)
+
     def instrument(self, record: e.Record, event: e.InstrumentRead) -> None:
         """The client's own memory."""
         if event.rss_mib is not None:
@@ -297,5 +301,6 @@ _TAKERS: Final[dict[type[e.Event], Callable[[Drift, e.Record, Any], None]]] = {
     e.RequestEnded: Drift.request_ended,
     e.MetricsRead: Drift.metrics,
     e.InstrumentRead: Drift.instrument,
+    e.ClockJumped: Drift.clock_jumped,
     e.GpuRead: Drift.gpus,
 }

@@ -15,6 +15,7 @@ from infermaxx_tui.core.fold_drift import Drift
 from infermaxx_tui.core.fold_gauges import Gauges
 from infermaxx_tui.core.fold_gpu import Gpus
 from infermaxx_tui.core.fold_inflation import Paces
+from infermaxx_tui.core.fold_instrument import SelfReadings
 from infermaxx_tui.core.fold_lines import Lines
 from infermaxx_tui.core.fold_quality import Quality
 from infermaxx_tui.core.fold_replies import Replies
@@ -67,6 +68,7 @@ class FoldParts(msgspec.Struct):
     deliveries: Deliveries = msgspec.field(default_factory=Deliveries)
     availability: Availability = msgspec.field(default_factory=Availability)
     gauges: Gauges = msgspec.field(default_factory=Gauges)
+    itself: SelfReadings = msgspec.field(default_factory=SelfReadings)
     server: ServerSide = msgspec.field(default_factory=ServerSide)
     gpus: Gpus = msgspec.field(default_factory=Gpus)
     quality: Quality = msgspec.field(default_factory=Quality)

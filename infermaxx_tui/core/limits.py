@@ -47,6 +47,11 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Loop lag p99 as a share of the median gap above which timing is not evaluable (gpu-and-verdicts §2.9)."""
     max_loop_lag_ms: float = 1000.0
     """One lag above this voids timing whatever the gaps are."""
+    max_dispatch_delay_ms: float = 1000.0
+    """99th percentile, from when the schedule wanted a request until its bytes went out, above which timing is not
+    evaluable: what was sent so late is not the load that was planned, and no TTFT shows it (gpu-and-verdicts §2.9)."""
+    max_loop_cpu_share: float = 0.9
+    """CPU share of the event loop's thread in one window above which the client was saturated and timing is void."""
     min_quality: float | None = None
     """Share of quality tasks that must be right in each phase, from a control run; None: only a fall counts."""
     max_quality_excluded: float = 0.25

@@ -162,7 +162,16 @@ def limit_complaints(limits: Limits, prefix: str) -> Iterator[Complaint]:
     ):
         if getattr(limits, key) is not None and not 0.0 <= getattr(limits, key) <= 1.0:
             yield f"{prefix}{key}", "a share lies between 0 and 1"
-    for key in ("stall_s", "max_ttft_p99_ms", "max_gap_p99_ms", "max_loop_lag_ms", "min_drift_hours", *DRIFT_MARGINS):
+    for key in (
+        "stall_s",
+        "max_ttft_p99_ms",
+        "max_gap_p99_ms",
+        "max_loop_lag_ms",
+        "max_dispatch_delay_ms",
+        "max_loop_cpu_share",
+        "min_drift_hours",
+        *DRIFT_MARGINS,
+    ):
         value = getattr(limits, key)
         if value is not None and not (value > 0 and math.isfinite(value)):
             yield f"{prefix}{key}", "must be more than 0"

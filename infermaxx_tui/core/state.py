@@ -13,6 +13,7 @@ import msgspec
 from infermaxx_tui.core.drift import DriftSeen
 from infermaxx_tui.core.events import GateChecked, Host, Outcome, RequestKind, StartupRead
 from infermaxx_tui.core.evidence import Findings, Leak, Loss, Recall, Ref
+from infermaxx_tui.core.fold_instrument import Sight
 from infermaxx_tui.core.gpu_summary import GpuSummary
 from infermaxx_tui.core.inflation import Inflation
 from infermaxx_tui.core.limits import Limits
@@ -131,6 +132,8 @@ class Instrument(msgspec.Struct, frozen=True, kw_only=True):
     unlabelled_asks: int
     """Questions whose label the log does not know, so that the answer could not be judged."""
     evidence_lost: Findings
+    sight: Sight = Sight()
+    """Dispatch, connections, pauses, clocks, and what is known of this host's own errors."""
 
 
 class Metrics(msgspec.Struct, frozen=True, kw_only=True):

@@ -34,7 +34,7 @@ class FeedEntry(msgspec.Struct, frozen=True):
 
 
 QUIET: Final[frozenset[type[e.Event]]] = frozenset(
-    {e.Beat, e.MetricsRead, e.InstrumentRead, e.RequestStarted, e.FirstToken, e.TagIssued, e.TagAsked}
+    {e.Beat, e.MetricsRead, e.InstrumentRead, e.Calibrated, e.RequestStarted, e.FirstToken, e.TagIssued, e.TagAsked}
 )
 """The traffic between the things that people look for."""
 
@@ -171,6 +171,11 @@ def _of_server(event: e.Event) -> Said | None:
         case e.GateChecked(name=name, when=when, outcome=outcome, required=required, said=said):
             tone: Tone = "plain" if outcome == "pass" or not required else "warn"
             return None, "gate", f"{name} {outcome} {when} the run: {said}", tone
+        case e.ClockJumped(kind="suspend", by_ms=by_ms):
+            return None, "clock", f"the machine slept for {by_ms / 1000:.1f} s; no time that spans it counts", "warn"
+        case e.ClockJumped(by_ms=by_ms):
+            said = f"the wall clock was set by {by_ms / 1000:+.1f} s; no time that spans it counts"
+            return None, "clock", said, "warn"
         case e.CancelSettled(cut=cut, fell=fell, waited_ms=waited_ms):
             went = {True: "the server let go", False: "the server goes on", None: "nobody can say of the server"}[fell]
             after: Tone = "bad" if fell is False else "plain"

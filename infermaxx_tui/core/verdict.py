@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from infermaxx_tui.core.calibration import Calibration
 from infermaxx_tui.core.gpu_verdict import SensorReport, sensor_report
 from infermaxx_tui.core.judges import Word, judge_all, overall
 from infermaxx_tui.core.judges.check import Check
@@ -58,6 +59,45 @@ class InstrumentReport(msgspec.Struct, frozen=True, kw_only=True):
     invalid_lines: int
     lines_missing: int
     torn_tail: bool
+    loop_cpu_share_max: float | None = None
+    """Of the event loop's thread, in the worst window."""
+    rss_growth_mib: float | None = None
+    dispatch_n: int = 0
+    dispatch_p50_ms: float | None = None
+    """From when the schedule wanted a request until its bytes went out; no TTFT counts it."""
+    dispatch_p99_ms: float | None = None
+    dispatch_max_ms: float | None = None
+    dispatch_max_ms_by: dict[str, float] = {}
+    """By why the moment came: wave, turn, pause, meeting."""
+    dispatch_ms_spent: dict[str, float] = {}
+    """All of it by what it went to: render, connect, other."""
+    connect_p50_ms: float | None = None
+    """Waiting for a connection, which is part of every TTFT."""
+    connect_p99_ms: float | None = None
+    connect_max_ms: float | None = None
+    connections_new: int = 0
+    connections_reused: int = 0
+    reads: int = 0
+    events_per_read: float | None = None
+    coalesced_share: float | None = None
+    """Share of socket reads that held more than one event."""
+    gc_pauses: int | None = None
+    gc_total_ms: float | None = None
+    gc_max_ms: float | None = None
+    clock_steps: int = 0
+    clock_step_ms: float = 0.0
+    """The largest that was seen as it happened."""
+    suspends: int = 0
+    suspend_ms: float | None = None
+    ttft_excluded: int = 0
+    """First tokens that a jump of a clock came before; they are in no percentile."""
+    gaps_excluded: int = 0
+    missing: dict[str, str] = {}
+    """What of this could not be measured, and why."""
+    calibration: Calibration | None = None
+    """This host's own error bars."""
+    calibration_age_s: float | None = None
+    calibration_reason: str | None = "the log does not say"
 
 
 class QualityPhase(msgspec.Struct, frozen=True, kw_only=True):
@@ -204,7 +244,8 @@ def _quality(state: RunState, limits: Limits) -> tuple[QualityPhase, ...]:
 
 
 def _report(state: RunState) -> InstrumentReport:
-    seen, counts = state.instrument, state.counts
+    seen, counts, sight = state.instrument, state.counts, state.instrument.sight
+    first, last = seen.rss_first_mib, seen.rss_last_mib
     return InstrumentReport(
         loop_lag_p50_ms=seen.loop_lag_p50_ms,
         loop_lag_p99_ms=seen.loop_lag_p99_ms,
@@ -233,4 +274,33 @@ def _report(state: RunState) -> InstrumentReport:
         invalid_lines=seen.invalid_lines,
         lines_missing=seen.lines_missing,
         torn_tail=seen.torn_tail,
+        loop_cpu_share_max=sight.loop_cpu_share_max,
+        rss_growth_mib=last - first if first is not None and last is not None else None,
+        dispatch_n=sight.dispatch.n,
+        dispatch_p50_ms=sight.dispatch.p50_ms,
+        dispatch_p99_ms=sight.dispatch.p99_ms,
+        dispatch_max_ms=sight.dispatch.max_ms,
+        dispatch_max_ms_by=sight.dispatch_by,
+        dispatch_ms_spent=sight.dispatch_parts,
+        connect_p50_ms=sight.connect.p50_ms,
+        connect_p99_ms=sight.connect.p99_ms,
+        connect_max_ms=sight.connect.max_ms,
+        connections_new=sight.connects_new,
+        connections_reused=sight.connects_reused,
+        reads=sight.reads,
+        events_per_read=seen.events_parsed / sight.reads if sight.reads else None,
+        coalesced_share=sight.coalesced_share,
+        gc_pauses=sight.gc_pauses,
+        gc_total_ms=sight.gc_total_ms,
+        gc_max_ms=sight.gc_max_ms,
+        clock_steps=sight.steps,
+        clock_step_ms=sight.step_ms,
+        suspends=sight.suspends,
+        suspend_ms=sight.suspend_ms,
+        ttft_excluded=sight.ttft_excluded,
+        gaps_excluded=sight.gaps_excluded,
+        missing=sight.missing,
+        calibration=sight.calibration,
+        calibration_age_s=sight.calibration_age_s,
+        calibration_reason=sight.calibration_reason,
     )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import Final
 
 import anyio
 
 from infermaxx_tui.core.events import Beat
 from infermaxx_tui.core.stats import LogHistogram
+from infermaxx_tui.runner.dispatch import Sends
 
 _LONGEST_MS: Final = 86_400_000.0
 _EDGES_US: Final = [10.0 * 1.05**k for k in range(LogHistogram.bucket(_LONGEST_MS) + 1)]
@@ -40,11 +41,25 @@ class Board:
 
     def __init__(self) -> None:
         self.streams: dict[int, LiveStream] = {}
-        self.events_parsed = 0
+        self.read_sizes: defaultdict[int, int] = defaultdict(int)
+        """Reads of streams by how many events they held."""
+        self.sends = Sends()
+        """What went out since the instrument's last reading."""
         self.single_gaps_us: list[int] = []
         """Silences before chunks of one token, to be counted with the next beat or end: all at once costs less."""
         self._gaps = [0] * (len(_EDGES_US) + 1)
         self._ended: Counter[tuple[int, int]] = Counter()
+
+    def counted(self) -> tuple[int, int, int]:
+        """Events and reads so far, and how many of the reads held more than one event."""
+        sizes = self.read_sizes
+        events = sum(size * n for size, n in sizes.items())
+        return events, sum(sizes.values()), sum(n for size, n in sizes.items() if size > 1)
+
+    @property
+    def events_parsed(self) -> int:
+        """Events so far."""
+        return self.counted()[0]
 
     def open(self, stream: LiveStream) -> None:
         """A request was sent."""

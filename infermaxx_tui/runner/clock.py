@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
-from typing import Protocol
+from typing import Final, Protocol
+
+NO_BOOTTIME: Final = "this platform has no clock that counts sleep beside one that does not"
+"""Why nobody can say whether the machine slept."""
 
 
 class Clock(Protocol):
-    """Two clocks: wall time for people, monotonic time for arithmetic."""
+    """Two clocks: wall time for people, monotonic time for arithmetic; and a third one that goes on in sleep."""
 
     @property
     def jumps(self) -> bool:
@@ -18,6 +21,9 @@ class Clock(Protocol):
 
     def mono_us(self) -> int:
         """Monotonic time in µs; only differences mean something."""
+
+    def boot_us(self) -> int | None:
+        """As `mono_us`, with the time that the machine slept; None where the platform has no such clock."""
 
 
 class SystemClock:
@@ -32,3 +38,12 @@ class SystemClock:
     def mono_us(self) -> int:
         """Monotonic time in µs."""
         return time.monotonic_ns() // 1000
+
+    def boot_us(self) -> int | None:
+        """CLOCK_BOOTTIME in µs, which Linux has."""
+        if not _HAS_BOOTTIME:
+            return None
+        return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000
+
+
+_HAS_BOOTTIME: Final = hasattr(time, "CLOCK_BOOTTIME")

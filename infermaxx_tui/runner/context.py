@@ -11,13 +11,14 @@ import msgspec
 from anyio import to_thread
 
 from infermaxx_tui.core.canary import RegistryBuilder
-from infermaxx_tui.core.events import GateChecked, StartupRead
+from infermaxx_tui.core.events import Calibrated, GateChecked, StartupRead
 from infermaxx_tui.core.plan import Plan
 from infermaxx_tui.core.regime import Regime
 from infermaxx_tui.core.render import Renderer
 from infermaxx_tui.core.scenario import Scenario
 from infermaxx_tui.core.segments import TokenisedTranscript
 from infermaxx_tui.core.transcript import Session
+from infermaxx_tui.runner import dispatch
 from infermaxx_tui.runner.board import Board
 from infermaxx_tui.runner.keep import Keep
 from infermaxx_tui.runner.quality_tasks import QualityTasks
@@ -61,6 +62,8 @@ class Prepared(msgspec.Struct, frozen=True):
     """What the server's start-up log says."""
     selftest: GateChecked | None = None
     """What the newest selftest on this host came to."""
+    calibrated: Calibrated | None = None
+    """What is known of this host's own errors."""
 
 
 class Stopper:
@@ -138,6 +141,7 @@ class RunContext:
         """
         if self.recorder.clock.jumps:
             return work(*args)
+        asked_us = self.recorder.clock.mono_us()
         with anyio.CancelScope() as scope:
             self._rendering.add(scope)
             try:
@@ -145,6 +149,7 @@ class RunContext:
                     return await to_thread.run_sync(work, *args, abandon_on_cancel=True, limiter=self._renderers)
             finally:
                 self._rendering.discard(scope)
+                dispatch.rendered(self.recorder.clock.mono_us() - asked_us)
         raise RenderingCut
 
     def lose_evidence(self) -> None:
@@ -154,8 +159,10 @@ class RunContext:
 
     async def stopped_within(self, seconds: float) -> bool:
         """Waits, but not past a wish to stop; whether there is one."""
+        until_us = self.recorder.clock.mono_us() + round(seconds * 1e6)
         with anyio.move_on_after(seconds):
             await self.stopper.event.wait()
+        dispatch.wanted(until_us, "pause")
         return self.stopper.by is not None
 
     async def guard(self, task: Callable[[], Awaitable[None]]) -> None:

@@ -26,13 +26,13 @@ from infermaxx_tui.runner.clock import Clock
 from infermaxx_tui.runner.context import Prepared, RunContext, Stopper, StopReason
 from infermaxx_tui.runner.gates import check_after, check_before
 from infermaxx_tui.runner.gpu_watch import GpuFeed, last_readings, watch_gpus
+from infermaxx_tui.runner.instrument import InstrumentWatch
 from infermaxx_tui.runner.quality import ask_alone, ask_wrong_again
 from infermaxx_tui.runner.reask import ask_misses_again
 from infermaxx_tui.runner.reconcile import reconcile
 from infermaxx_tui.runner.recorder import Recorder, Sink
 from infermaxx_tui.runner.sampling import (
     Beats,
-    InstrumentWatch,
     healthy,
     scrape,
     watch_metrics,
@@ -159,6 +159,8 @@ def _open_log(run: RunContext, run_id: str) -> None:
     emit(ev.RegimeNoted(regime=prepared.regime))
     if prepared.startup is not None:
         emit(prepared.startup)
+    if prepared.calibrated is not None:
+        emit(prepared.calibrated)
     for conversation in planned.conversations:
         for issued in _issued(conversation):
             emit(issued)

@@ -1,4 +1,4 @@
-"""Loops beside the load: the beat, the watchdog, the server's counters, and how well the client itself can see."""
+"""Loops beside the load: the beat, the watchdog, and the server's counters."""
 
 from __future__ import annotations
 
@@ -7,18 +7,14 @@ from collections.abc import Callable
 import anyio
 import httpx
 import msgspec
-import psutil
 
-from infermaxx_tui.core.events import InstrumentRead, MetricsRead, Noted, ServerLost
+from infermaxx_tui.core.events import MetricsRead, Noted, ServerLost
 from infermaxx_tui.core.readings import parse_metrics, refusal
-from infermaxx_tui.core.stats import quantile
 from infermaxx_tui.core.wire_odd import one_line
 from infermaxx_tui.runner.client import TRANSPORT_ERRORS
 from infermaxx_tui.runner.context import RunContext
 
 BEAT_S = 1.0
-INSTRUMENT_S = 5.0
-_LAG_TICK_S = 0.02
 _WATCH_S = 0.1
 _METRICS_S = 1.0
 _SCRAPE_TIMEOUT_S = 5.0
@@ -151,51 +147,3 @@ def look_after_cut(run: RunContext, last_chance: bool = False) -> None:
             f" {settled.running:g}, and {settled.ours_open} of ours are wanted: it goes on with what nobody reads"
         )
         run.recorder.emit(Noted(text=text))
-
-
-class InstrumentWatch:
-    """How late the event loop wakes up, and what the client costs."""
-
-    def __init__(self, run: RunContext) -> None:
-        self._run = run
-        self._lags_ms: list[float] = []
-        self._process = psutil.Process()
-        self._cpu_s = sum(self._process.cpu_times()[:2])
-        self._since_us = run.recorder.clock.mono_us()
-        self._offset_ms = run.recorder.clock.wall_ms() - self._since_us / 1000
-        self._parsed = 0
-
-    async def run(self) -> None:
-        """Measures for ever, one reading every few seconds."""
-        clock = self._run.recorder.clock
-        while True:
-            before_us = clock.mono_us()
-            await anyio.sleep(_LAG_TICK_S)
-            now_us = clock.mono_us()
-            self._lags_ms.append(max(0.0, (now_us - before_us) / 1000 - _LAG_TICK_S * 1000))
-            if now_us - self._since_us >= INSTRUMENT_S * 1e6:
-                self.flush()
-
-    def flush(self) -> None:
-        """Writes the reading since the last one."""
-        clock = self._run.recorder.clock
-        now_us = clock.mono_us()
-        window_s = (now_us - self._since_us) / 1e6
-        cpu_s = sum(self._process.cpu_times()[:2])
-        offset_ms = clock.wall_ms() - now_us / 1000
-        lags = sorted(self._lags_ms)
-        parsed = self._run.board.events_parsed
-        self._run.recorder.emit(
-            InstrumentRead(
-                window_ms=round(window_s * 1000, 3),
-                loop_lag_p50_ms=quantile(lags, 0.5),
-                loop_lag_p99_ms=quantile(lags, 0.99),
-                loop_lag_max_ms=lags[-1] if lags else None,
-                cpu_share=round((cpu_s - self._cpu_s) / window_s, 4) if window_s else None,
-                rss_mib=round(self._process.memory_info().rss / 2**20, 1),
-                events_parsed=parsed - self._parsed,
-                wall_step_ms=round(offset_ms - self._offset_ms, 1),
-            )
-        )
-        self._lags_ms = []
-        self._cpu_s, self._since_us, self._offset_ms, self._parsed = cpu_s, now_us, offset_ms, parsed

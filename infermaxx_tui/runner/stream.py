@@ -14,11 +14,13 @@ from infermaxx_tui.core.events import FirstToken, GapNoted, RequestEnded, Reques
 from infermaxx_tui.core.reply import Reply
 from infermaxx_tui.core.sse import SseParser
 from infermaxx_tui.core.think import Think
+from infermaxx_tui.runner import dispatch
 from infermaxx_tui.runner.answer import body_of, pour, read_refusal, request_of
 from infermaxx_tui.runner.board import LiveStream
 from infermaxx_tui.runner.client import TRANSPORT_ERRORS, describe
 from infermaxx_tui.runner.context import RunContext
 from infermaxx_tui.runner.exchange import Exchange, Order, Totals
+from infermaxx_tui.runner.http.transport import ON_SENT
 from infermaxx_tui.runner.summary import Wire, summarise
 
 GAP_NOTED_MS: Final = 2000.0
@@ -58,6 +60,7 @@ class Streams:
         live = LiveStream(req, order.session, order.kind, order.prompt.known_tokens, run.recorder.clock.mono_us())
         stream = _Stream(run, live, order, self.think_for(order))
         await stream.perform()
+        dispatch.wanted(stream.wire.ended_us, "turn")
         reply = stream.reply
         ended = summarise(req, order, stream.wire, reply, run.registry)
         emit(ended)
@@ -120,6 +123,7 @@ class _Stream:
         self._live = live
         self._order = order
         self._draining = False
+        self._told = False
         self._parser = SseParser()
         self._board = run.board
         self._most = _RUNAWAY_FACTOR * order.max_tokens + _RUNAWAY_TOKENS
@@ -153,7 +157,10 @@ class _Stream:
         run, order = self._run, self._order
         path, content = body_of(order.prompt, run.prepared.model, run.scenario, order.max_tokens, order.salt)
         request = request_of(run.client, path, content, f"imx-{run.prepared.nonce}-{self._live.req}")
+        request.extensions[ON_SENT] = self._sent
         response = await run.client.send(request, stream=True)
+        if not self._told:
+            self._sent(None, self.wire.started_us, False)
         try:
             self.wire.status = response.status_code
             if response.status_code != 200:
@@ -165,11 +172,16 @@ class _Stream:
             with anyio.move_on_after(_CLOSE_S, shield=True):
                 await response.aclose()
 
+    def _sent(self, connect_us: int | None, at_us: int, reused: bool) -> None:
+        """The first bytes went out; called by a transport that knows when."""
+        self._told = True
+        self._run.board.sends.sent(dispatch.current(), at_us, connect_us, reused)
+
     def _take(self, piece: bytes, at_us: int) -> bool:
         """The hot path: every read of every stream passes through here. False: no more is to be read."""
         payloads = self._parser.feed(piece)
         board, live, reply = self._board, self._live, self.reply
-        board.events_parsed += len(payloads)
+        board.read_sizes[len(payloads)] += 1
         for payload in payloads:
             gap_us, tokens = reply.take(payload, at_us)
             if not tokens:

@@ -7,6 +7,7 @@ import anyio
 from infermaxx_tui.core.plan import ConversationPlan
 from infermaxx_tui.core.transcript import Message
 from infermaxx_tui.core.wording import recall_question, tag_repeat, tag_statement
+from infermaxx_tui.runner import dispatch
 from infermaxx_tui.runner.context import RunContext
 from infermaxx_tui.runner.conversation import Conversation
 from infermaxx_tui.runner.exchange import Order
@@ -19,7 +20,10 @@ async def play_wave(run: RunContext, streams: Streams, wave: tuple[ConversationP
     """Returns when all conversations are over. A fault of this program in one of them ends the run, not the others."""
     meeting = Meeting(len(wave))
 
+    began_us = run.recorder.clock.mono_us()
+
     async def one(plan: ConversationPlan) -> None:
+        dispatch.begin(began_us)
         delay_s = plan.place * run.scenario.sessions.ramp_s
         if delay_s and await run.stopped_within(delay_s):
             meeting.leave()

@@ -24,9 +24,10 @@ from infermaxx_tui.runner.clock import SystemClock
 from infermaxx_tui.runner.context import Prepared, RunContext, Stopper
 from infermaxx_tui.runner.exchange import Order
 from infermaxx_tui.runner.http.transport import Transport
+from infermaxx_tui.runner.instrument import InstrumentWatch
 from infermaxx_tui.runner.lines import Prompt
 from infermaxx_tui.runner.recorder import Recorder
-from infermaxx_tui.runner.sampling import Beats, InstrumentWatch, watch_stalls
+from infermaxx_tui.runner.sampling import Beats, watch_stalls
 from infermaxx_tui.runner.stream import Streams
 
 

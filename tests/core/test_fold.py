@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from infermaxx_tui.core import events as e
 from infermaxx_tui.core.events import Record, Unknown, decode, encode
+from infermaxx_tui.core.events_read import Spent
 from infermaxx_tui.core.fold import Fold
 from infermaxx_tui.core.gpu import GpuCard, GpuProbe, GpuReading
 from infermaxx_tui.core.histories import STEP_US, Ask, Reply, Shape, changed, fluent, history, honest, records, state_of
@@ -86,6 +87,38 @@ def everything() -> list[e.AnyEvent]:
         e.RequestEnded(
             req=9000, session=-1, turn=0, kind="quality", outcome="ok", finish_reason="stop", content="Answer: 42"
         ),
+        e.RequestStarted(req=9100, session=1, turn=0, kind="turn", prompt_tokens=40, max_tokens=99),
+        e.ClockJumped(kind="suspend", by_ms=60_000.0, since_us=0),
+        e.ClockJumped(kind="step", by_ms=-3000.0, since_us=0),
+        e.Beat(window_ms=1000.0, sessions=(1,), tokens=(9,), depths=(50,), gap_buckets=((40, 9),)),
+        e.RequestEnded(req=9100, session=1, turn=0, kind="turn", outcome="ok", finish_reason="stop", ttft_ms=60_000.0),
+        e.InstrumentRead(
+            window_ms=1000.0,
+            loop_lag_p50_ms=0.1,
+            loop_lag_p99_ms=0.2,
+            loop_lag_max_ms=0.3,
+            cpu_share=0.1,
+            rss_mib=80.0,
+            events_parsed=9,
+            wall_step_ms=57_000.0,
+            loop_cpu_share=0.1,
+            reads=8,
+            reads_coalesced=1,
+            dispatches=1,
+            dispatch_max_ms=3.0,
+            dispatch_buckets=((120, 1),),
+            dispatch_by=(Spent("turn", 1, 3.0, 3.0),),
+            dispatch_parts=(Spent("render", 1, 2.0, 2.0), Spent("connect", 1, 1.0, 1.0)),
+            connects_new=1,
+            connect_max_ms=1.0,
+            connect_buckets=((95, 1),),
+            gc_pauses=2,
+            gc_total_ms=3.0,
+            gc_max_ms=2.0,
+            suspend_ms=60_000.0,
+            missing=(("reads", "made up"),),
+        ),
+        e.Calibrated(calibration=None, reason="nobody did"),
         e.RunEnded(reason="stopped", events=9),
     ]
     again = history(Shape(nonce="f" * 16), sick, stumbling)

@@ -27,12 +27,13 @@ from infermaxx_tui.core.segments import end_of_turn
 from infermaxx_tui.core.transcript import Message
 from infermaxx_tui.core.wording import tag_statement
 from infermaxx_tui.runner.client import make_client
+from infermaxx_tui.runner.instrument import InstrumentWatch
 from infermaxx_tui.runner.lines import ChatLine, TokenLine
 from infermaxx_tui.runner.meeting import Meeting
 from infermaxx_tui.runner.planting import with_lines
 from infermaxx_tui.runner.prefix import PrefixWatch
 from infermaxx_tui.runner.recorder import Recorder
-from infermaxx_tui.runner.sampling import InstrumentWatch, scrape, watch_metrics
+from infermaxx_tui.runner.sampling import scrape, watch_metrics
 from infermaxx_tui.virtual import MOST_S, VirtualClock, run_virtual
 from infermaxx_tui.vocabulary import shipped
 

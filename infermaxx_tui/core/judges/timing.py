@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from infermaxx_tui.core.calibration import ErrorBars
 from infermaxx_tui.core.judges.check import Check, plural
 from infermaxx_tui.core.limits import Limits
 from infermaxx_tui.core.state import Distribution, RunState
@@ -10,27 +11,54 @@ WALL_STEP_MS = 500.0
 """A step of the wall clock against the monotonic one above this spoils the times around it (gpu-and-verdicts §2.9)."""
 MOST_BUFFERED = 0.5
 """Share of replies that came in one clump from which gaps between tokens are the proxy's, not the server's."""
+MOST_JUMPED = 0.5
+"""Share of first tokens or of gaps that jumps of a clock spanned from which the rest is no picture of the run."""
 
 
 def judge(state: RunState, limits: Limits) -> Check:
     """Fails when a demanded percentile is exceeded; cannot say when the client lagged or the stream was buffered."""
     demanded = limits.max_ttft_p99_ms is not None or limits.max_gap_p99_ms is not None
     ttft, gap = state.instrument.ttft_ms, state.instrument.gap_ms
-    unseen = blind(state, limits)
+    sight = state.instrument.sight
+    unseen = [*blind(state, limits), *_blind_to_load(state, limits), *_below_error(state, limits)]
     exceeded = [] if unseen else _exceeded(ttft, gap, limits)
-    figures = "; ".join(_figure(name, one) for name, one in (("TTFT", ttft), ("gap", gap)) if one.n)
+    jumped = {"clock_jumped": sight.ttft_excluded} if sight.ttft_excluded else {}
     return Check(
         name="timing",
         outcome="not_evaluable" if unseen else "fail" if exceeded else "pass",
         required=demanded,
         n_evaluated=0 if unseen else ttft.n,
-        n_planned=ttft.n,
-        advice="; ".join([*unseen, *exceeded]) or figures or None,
+        n_planned=ttft.n + sight.ttft_excluded,
+        excluded=jumped,
+        advice="; ".join([*unseen, *exceeded] or _figures(state)) or None,
     )
+
+
+def _figures(state: RunState) -> list[str]:
+    """What was seen, what of it is connecting, and how far off this host is known to measure."""
+    seen = state.instrument
+    said = [_figure(name, one) for name, one in (("TTFT", seen.ttft_ms), ("gap", seen.gap_ms)) if one.n]
+    connect, bar = seen.sight.connect, bars(state)
+    if connect.n:
+        said.append(f"connecting is part of TTFT: p50 {connect.p50_ms:.3g} ms, p99 {connect.p99_ms:.3g} ms")
+    if bar is not None:
+        said.append(
+            f"this host's own error at {bar.load}: TTFT +{bar.ttft_p50_ms:.2g} to +{bar.ttft_p99_ms:.2g} ms,"
+            f" gap {bar.gap_p99_ms:.2g} ms (p99)"
+        )
+    return said
 
 
 def _figure(name: str, one: Distribution) -> str:
     return f"{name} p50 {one.p50:.4g} ms, p99 {one.p99:.4g} ms (n {one.n})"
+
+
+def bars(state: RunState) -> ErrorBars | None:
+    """The error bars that this host had at the load of the run or the next one above; None if nobody calibrated."""
+    calibration, gap_ms = state.instrument.sight.calibration, state.instrument.gap_ms.p50
+    if calibration is None:
+        return None
+    return calibration.at_load(max(state.decoding_peak, 1), 1000 / gap_ms if gap_ms else 0.0)
 
 
 def blind(state: RunState, limits: Limits, what: str = "the median gap", of_ms: float | None = None) -> list[str]:
@@ -40,19 +68,10 @@ def blind(state: RunState, limits: Limits, what: str = "the median gap", of_ms: 
     """
     seen, reasons = state.instrument, []
     if not seen.ttft_ms.n:
-        reasons.append("no turn had a first token")
+        reasons.append("no turn had a first token" + (" that counts" if seen.sight.ttft_excluded else ""))
     elif limits.max_gap_p99_ms is not None and not seen.gap_ms.n:
         reasons.append("no gap between tokens was recorded")
-    lag, worst = seen.loop_lag_p99_ms, seen.loop_lag_max_ms
-    if lag is None:
-        reasons.append("the client's own lag was not measured")
-    elif (span_ms := of_ms or seen.gap_ms.p50) is not None and lag > limits.max_loop_lag_share * span_ms:
-        reasons.append(
-            f"the client lagged {lag:.3g} ms (p99 of its worst window), more than"
-            f" limits.max_loop_lag_share={limits.max_loop_lag_share:g} of {what} of {span_ms:.3g} ms"
-        )
-    if worst is not None and worst > limits.max_loop_lag_ms:
-        reasons.append(f"the client once lagged {worst:.4g} ms, limits.max_loop_lag_ms={limits.max_loop_lag_ms:g}")
+    reasons += _late(state, limits, what, of_ms or seen.gap_ms.p50)
     if seen.streams_timed and seen.streams_buffered > MOST_BUFFERED * seen.streams_timed:
         reasons.append(
             f"{seen.streams_buffered} of {plural(seen.streams_timed, 'reply', 'replies')} came in one clump:"
@@ -62,9 +81,74 @@ def blind(state: RunState, limits: Limits, what: str = "the median gap", of_ms: 
         reasons.append(f"others used the server: {state.server.foreign}")
     if state.speed_withheld is not None:
         reasons.append(f"times of answers that are wrong say nothing: {state.speed_withheld}")
-    if abs(seen.wall_step_ms) > WALL_STEP_MS:
-        reasons.append(f"the wall clock stepped by {seen.wall_step_ms:.4g} ms")
+    if abs(seen.sight.unseen_step_ms) > WALL_STEP_MS:
+        reasons.append(f"the wall clock stepped by {seen.sight.unseen_step_ms:.4g} ms, and nobody saw when")
     return reasons
+
+
+def _late(state: RunState, limits: Limits, what: str, span_ms: float | None) -> list[str]:
+    """Why the client itself was too slow to see."""
+    seen, reasons = state.instrument, []
+    lag, worst, busy = seen.loop_lag_p99_ms, seen.loop_lag_max_ms, seen.sight.loop_cpu_share_max
+    if lag is None:
+        reasons.append("the client's own lag was not measured")
+    elif span_ms is not None and lag > limits.max_loop_lag_share * span_ms:
+        reasons.append(
+            f"the client lagged {lag:.3g} ms (p99 of its worst window), more than"
+            f" limits.max_loop_lag_share={limits.max_loop_lag_share:g} of {what}"
+            + (f" of {span_ms:.3g} ms" if state.speed_withheld is None else "")
+        )
+    if worst is not None and worst > limits.max_loop_lag_ms:
+        reasons.append(f"the client once lagged {worst:.4g} ms, limits.max_loop_lag_ms={limits.max_loop_lag_ms:g}")
+    if busy is not None and busy > limits.max_loop_cpu_share:
+        reasons.append(
+            f"the client was saturated: its loop took {busy:.0%} of a core in one window,"
+            f" limits.max_loop_cpu_share={limits.max_loop_cpu_share:g}; measure fewer sessions from one client"
+        )
+    return reasons
+
+
+def _blind_to_load(state: RunState, limits: Limits) -> list[str]:
+    """Why the load was not the one that was planned, or why too much of the run has no times."""
+    seen, sight, reasons = state.instrument, state.instrument.sight, []
+    late_ms = sight.dispatch.p99_ms
+    if late_ms is not None and late_ms > limits.max_dispatch_delay_ms:
+        most = max(sight.dispatch_parts.items(), key=lambda part: part[1], default=("", 0.0))[0]
+        reasons.append(
+            f"requests went out {late_ms:.4g} ms (p99) after the schedule wanted them,"
+            f" limits.max_dispatch_delay_ms={limits.max_dispatch_delay_ms:g}"
+            + (f"; most of it went to: {most}" if most else "")
+        )
+    for name, left_out, n in (
+        ("first tokens", sight.ttft_excluded, seen.ttft_ms.n),
+        ("gaps", sight.gaps_excluded, seen.gap_ms.n),
+    ):
+        if left_out > MOST_JUMPED * (left_out + n):
+            what = " and ".join(
+                words
+                for words, times in (
+                    (f"the machine slept {sight.suspends} times", sight.suspends),
+                    (f"the clock was set {sight.steps} times", sight.steps),
+                )
+                if times
+            )
+            reasons.append(f"{what}, which spoilt {left_out} of {left_out + n} {name}")
+    return reasons
+
+
+def _below_error(state: RunState, limits: Limits) -> list[str]:
+    """Limits that this host cannot measure against."""
+    bar = bars(state)
+    if bar is None:
+        return []
+    return [
+        f"limits.{key}={most:g} is smaller than this host's own error of {error:.3g} ms (p99 at {bar.load})"
+        for key, most, error in (
+            ("max_ttft_p99_ms", limits.max_ttft_p99_ms, bar.ttft_p99_ms),
+            ("max_gap_p99_ms", limits.max_gap_p99_ms, bar.gap_p99_ms),
+        )
+        if most is not None and error is not None and most < error
+    ]
 
 
 def _exceeded(ttft: Distribution, gap: Distribution, limits: Limits) -> list[str]:

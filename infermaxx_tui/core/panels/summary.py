@@ -8,12 +8,12 @@ from infermaxx_tui.core.classify import RECALLED
 from infermaxx_tui.core.glyphs import UNICODE, Glyphs, bar, settle, sparkline
 from infermaxx_tui.core.judges.check import Check
 from infermaxx_tui.core.panels.row import Piece, Row, row
-from infermaxx_tui.core.panels.table import figure
+from infermaxx_tui.core.panels.table import figure, share
 from infermaxx_tui.core.panels.texts import ms_text, word_piece
 from infermaxx_tui.core.panels.withheld import WITHHELD, shown
 from infermaxx_tui.core.rows import duration_text, more_of, tokens_text, worth_of
 from infermaxx_tui.core.scenario import ScenarioError, parse_scenario
-from infermaxx_tui.core.state import RunState
+from infermaxx_tui.core.state import Instrument, RunState
 from infermaxx_tui.core.timeline import TimelineView
 from infermaxx_tui.core.verdict import Verdict
 
@@ -96,7 +96,20 @@ def _speed(state: RunState, timeline: TimelineView | None, glyphs: Glyphs) -> li
     if state.speed_withheld is not None:
         return pieces
     gap = f"  gap p50 {figure(seen.gap_ms.p50, 1)} p99 {figure(seen.gap_ms.p99, 1)} ms"
-    return [*pieces, (gap, None), (f"  lag p99 {figure(seen.loop_lag_p99_ms, 1)} ms", "dim")]
+    return [*pieces, (gap, None), *_self(seen)]
+
+
+def _self(seen: Instrument) -> list[Piece]:
+    """How well the client itself can see; what it has not measured it does not speak of."""
+    sight = seen.sight
+    pieces: list[Piece] = [(f"  lag p99 {figure(seen.loop_lag_p99_ms, 1)} ms", "dim")]
+    if sight.dispatch.n:
+        pieces.append((f"  sent late p99 {figure(sight.dispatch.p99_ms, 1)} ms", "dim"))
+    if sight.coalesced_share is not None:
+        pieces.append((f"  reads in clumps {share(sight.coalesced_share)}", "dim"))
+    if sight.suspends or sight.steps:
+        pieces.append((f"  clock jumped {sight.suspends + sight.steps} times", "warn"))
+    return pieces
 
 
 def _recalls(state: RunState, glyphs: Glyphs) -> list[Piece]:

@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from infermaxx_tui.core.calibration import error_text
 from infermaxx_tui.core.display import one_line
 from infermaxx_tui.core.glyphs import UNICODE, Glyphs, cells, pad, settle
 from infermaxx_tui.core.judges.check import AnswerOutcome, Check, Evidence, by_reason
@@ -44,9 +45,22 @@ def rows_verdict(
     rows += [Row(""), title("regime", width, glyphs), *_regime(verdict, width, glyphs)]
     limits = msgspec.structs.asdict(verdict.limits)
     rows += [Row(""), title("limits", width, glyphs, "what was demanded"), *_values(limits, {}, width, glyphs)]
-    instrument = msgspec.structs.asdict(verdict.instrument)
     rows += [Row(""), title("instrument", width, glyphs, "how well the client could see")]
-    return (*rows, *_values(instrument, {}, width, glyphs))
+    return (*rows, *_instrument(verdict, width, glyphs))
+
+
+def _instrument(verdict: Verdict, width: int, glyphs: Glyphs) -> list[Row]:
+    seen = verdict.instrument
+    missing = {**seen.missing, "calibration": seen.calibration_reason or ""}
+    values = msgspec.structs.asdict(seen)
+    for key in ("missing", "calibration_reason"):
+        del values[key]
+    if seen.calibration is not None:
+        bars = [error_text(bar) for bar in seen.calibration.bars]
+        values["calibration"] = f"{len(bars)} loads, by infermaxx {seen.calibration.version}"
+        rows = _values(values, missing, width, glyphs)
+        return rows + [one for bar in bars for one in wrapped(bar, width, glyphs, "    ", "dim")]
+    return _values(values, missing, width, glyphs)
 
 
 def _predictions(verdict: Verdict, width: int, glyphs: Glyphs) -> list[Row]:

@@ -39,6 +39,8 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(self, method: str, buffer: bytearray, mono_us: Callable[[], int]) -> None:
         self.head: Head | None = None
         self.can_write = True
+        self.on_sent: Callable[[int], None] | None = None
+        """Called once, with the moment in µs at which the first bytes went out."""
         self._view = memoryview(buffer)
         self._mono_us = mono_us
         self._parser = HeadParser(method)
@@ -114,6 +116,9 @@ class Connection(asyncio.BufferedProtocol):
         """Sends, without waiting."""
         if self._transport is not None and not self._ended:
             self._transport.write(data)
+            told, self.on_sent = self.on_sent, None
+            if told is not None:
+                told(self._mono_us())
 
     def close(self) -> None:
         """Ends the connection at once, whatever it holds."""

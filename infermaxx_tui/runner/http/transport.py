@@ -19,6 +19,9 @@ from infermaxx_tui.runner.http.head import Head
 
 PUSH: Final = "push"
 """Name of the response extension that holds its `PushBody`."""
+ON_SENT: Final = "infermaxx_on_sent"
+"""Name of a request extension, a function: told when the first bytes go out, with the µs that waiting for a connection
+took, that moment in µs, and whether the connection had been there before."""
 _BREAKS = re.compile(rb"[\r\n\x00]")
 _MONO_US: Final = SystemClock().mono_us
 
@@ -67,7 +70,12 @@ class Transport(httpx.AsyncBaseTransport):
         """The response, its body still on the wire."""
         limits: dict[str, float | None] = request.extensions.get("timeout", {})
         head_sent = _head_of(request)
+        asked_us = self._mono_us()
         connection = await self._dial(request, limits.get("connect"))
+        told = request.extensions.get(ON_SENT)
+        if told is not None:
+            connect_us = self._mono_us() - asked_us
+            connection.on_sent = lambda at_us: told(connect_us, at_us, False)
         with contextlib.ExitStack() as undo:
             undo.callback(connection.close)
             head = await _exchange(connection, request, head_sent, limits)

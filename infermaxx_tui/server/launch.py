@@ -1,9 +1,13 @@
-"""Starts the server that a scenario launches, waits while it makes progress, and ends its whole process group."""
+"""Starts the server that a scenario launches, waits while it makes progress, and ends its whole process group.
+
+Who ends it when this program itself is killed: `keeper`.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -16,6 +20,7 @@ import httpx
 
 from infermaxx_tui.core.events import StartupRead
 from infermaxx_tui.server.describe import ServerUnusableError
+from infermaxx_tui.server.keeper import Keeper
 from infermaxx_tui.server.startup import Patience, read_startup, work_of
 
 _POLL_S = 0.25
@@ -32,16 +37,11 @@ class LaunchedServer:
     def __init__(self, command: Sequence[str], env: Mapping[str, str], log: Path) -> None:
         """Starts it; raises ServerUnusableError if there is no such command."""
         self._log = log
+        around = {**os.environ, **env}
+        _refuse_missing(command[0], around.get("PATH"))
         try:
-            with log.open("ab") as out:
-                self._process = subprocess.Popen(
-                    list(command),
-                    stdin=subprocess.DEVNULL,
-                    stdout=out,
-                    stderr=subprocess.STDOUT,
-                    env={**os.environ, **env},
-                    start_new_session=True,
-                )
+            self._keeper = Keeper()
+            self._process = self._keeper.start(command, around, log)
         except OSError as error:
             raise ServerUnusableError(f"server.launch: cannot start {command[0]!r}: {error.strerror}") from None
 
@@ -115,6 +115,7 @@ class LaunchedServer:
             time.sleep(_STOP_POLL_S)
         self._signal_group(signal.SIGKILL)
         self._process.wait(_STOP_S)
+        self._keeper.dismiss()
 
     def _signal_group(self, sig: int) -> bool:
         """Whether there was anybody left in the group to be signalled."""
@@ -123,6 +124,14 @@ class LaunchedServer:
         except ProcessLookupError:
             return False
         return True
+
+
+def _refuse_missing(program: str, path: str | None) -> None:
+    """Raises ServerUnusableError if there is no such program: a shell would only say so in the log."""
+    if shutil.which(program, path=path) is not None:
+        return
+    why = "Permission denied" if os.sep in program and os.path.exists(program) else "No such file or directory"
+    raise ServerUnusableError(f"server.launch: cannot start {program!r}: {why}")
 
 
 def refuse_taken(url: str) -> None:

@@ -124,6 +124,7 @@ def _add_tool_verbs(verb: _Verb) -> None:
     stats.add_argument("paths", nargs="+", metavar="PATH")
     stats.add_argument("--tokenizer", default="shipped", metavar="T", help="a directory, a hub name, or shipped")
     stats.add_argument("--pool", type=_number(1, 10**12), metavar="N", help="KV pool in tokens")
+    _add_kv(stats)
     _add_json(stats, "print JSON")
     text = "convert what agents wrote into OpenAI chat JSONL"
     convert = inner.add_parser("import", help=text, description=text, parents=[_common()], allow_abbrev=False)
@@ -144,6 +145,27 @@ def _add_experiment(verb: _Verb) -> None:
     made.add_argument("--no-gpu", action="store_true", help="read no GPU sensor")
     _add_runs_dir(made, "where run folders go")
     _add_json(made, "print JSON")
+
+
+def _add_kv(stats: argparse.ArgumentParser) -> None:
+    """What is known of the server whose pool is asked about."""
+    stats.add_argument("--model-config", metavar="FILE", help="the model's config.json, for what a token costs")
+    stats.add_argument("--kv-dtype", default="auto", metavar="D", help="as vLLM's --kv-cache-dtype (auto)")
+    stats.add_argument("--kv-memory", type=_gib, metavar="GIB", help="memory of the pool, instead of --pool")
+    stats.add_argument("--max-model-len", type=_number(1, 10**9), metavar="N", help="the window that is served")
+    stats.add_argument("--block-size", type=_number(1, 10**6), default=16, metavar="N", help="tokens in a block (16)")
+    stats.add_argument("--mtp", action="store_true", help="the model's own draft head is in use")
+    stats.add_argument("--seed", type=_number(0, 2**63 - 1), default=1, metavar="S", help="of the plays (1)")
+
+
+def _gib(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0.0 < value < 1e6:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of GiB")
+    return value
 
 
 def _add_making(inner: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

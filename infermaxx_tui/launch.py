@@ -50,10 +50,13 @@ class Interrupted(Exception):
 class Relay:
     """Ctrl-C and SIGTERM of this process, handed on to a runner: first for a clean end, then for one at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_start: Callable[[int], None] = lambda pid: None) -> None:
         self.pid: int | None = None
         """The runner, as soon as there is one."""
-        self._asked = False
+        self.on_start = on_start
+        """Told the runner's process as soon as there is one."""
+        self.asked = False
+        """Whether somebody wished for an end."""
 
     def hand_on(self, number: int, frame: FrameType | None) -> None:
         """The signal handler. Raises Interrupted the second time, and when there is no runner to ask."""
@@ -62,9 +65,9 @@ class Relay:
                 os.kill(self.pid, number)
             except ProcessLookupError:
                 self.pid = None
-        if self._asked or self.pid is None:
+        if self.asked or self.pid is None:
             raise Interrupted
-        self._asked = True
+        self.asked = True
 
 
 @contextmanager
@@ -108,6 +111,7 @@ def start_runner(wish: bytes, narrate: Callable[[str], None], relay: Relay) -> R
         relay.pid = process.pid
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    relay.on_start(process.pid)
     if process.stdin is None or process.stdout is None:
         raise StartError("the runner has no pipes", ExitCode.INTERNAL)
     with process.stdout:

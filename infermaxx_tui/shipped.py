@@ -32,6 +32,27 @@ def shipped_scenario(name: str) -> Path:
     return found
 
 
+def experiment_files() -> tuple[Path, ...]:
+    """All shipped experiment files, by name."""
+    return tuple(sorted((shipped_root() / "scenarios" / "experiments").glob("*.toml")))
+
+
+def find_experiment(name: str) -> Path:
+    """The experiment file that a person named: a path, or the bare name of a shipped one. Raises ScenarioError."""
+    path = Path(os.path.expanduser(name))
+    try:
+        if path.is_file():
+            return path.resolve()
+    except (OSError, ValueError) as error:
+        raise ScenarioError(name, "", getattr(error, "strerror", None) or str(error)) from None
+    shipped = {file.stem: file for file in experiment_files()}
+    found = shipped.get(name.removesuffix(".toml"))
+    if found is None:
+        names = ", ".join(shipped) or "none"
+        raise ScenarioError(name, "", f"no such file and no shipped experiment; shipped are {names}")
+    return found
+
+
 def find_scenario(name: str) -> Path:
     """The scenario file that a person named: a path, or the bare name of a shipped one. Raises ScenarioError."""
     path = Path(os.path.expanduser(name))
@@ -48,7 +69,8 @@ def find_scenario(name: str) -> Path:
 
 
 def find_transcripts(patterns: tuple[str, ...], base: Path, source: str) -> tuple[Path, ...]:
-    """Files that the globs match: relative to the scenario's folder, or bare names of shipped transcripts.
+    """What the globs match: relative to the scenario's folder, or bare names of shipped transcripts. Of a folder, what
+    is recorded in it, or the folder itself where all of it is one recording.
 
     Raises ScenarioError where a pattern matches nothing.
     """
@@ -68,15 +90,29 @@ def find_transcripts(patterns: tuple[str, ...], base: Path, source: str) -> tupl
     return tuple(found)
 
 
-def _match(pattern: str, base: Path) -> list[Path]:
+def named_folders(patterns: tuple[str, ...], base: Path) -> tuple[Path, ...]:
+    """The folders that are named as such: what nothing can be made of in them is left out, and no error."""
+    return tuple(path.resolve() for path in (_full(pattern, base) for pattern in patterns) if path.is_dir())
+
+
+def _full(pattern: str, base: Path) -> Path:
     full = Path(os.path.expanduser(pattern))
-    if not full.is_absolute():
-        full = base / full
+    return full if full.is_absolute() else base / full
+
+
+def _match(pattern: str, base: Path) -> list[Path]:
+    full = _full(pattern, base)
     if full.is_file():
         return [full.resolve()]
+    # what can be read is only known to the importers, which are slow to load and of no use to most callers
+    from infermaxx_tui.importers import detect
+
+    if full.is_dir():
+        return list(detect.recordings(full.resolve()))
     # a leading `..` cannot be globbed, so the fixed part of the pattern is resolved first
     wild = next((i for i, part in enumerate(full.parts) if any(char in part for char in _WILD)), None)
     if wild is None:
         return []
     root = Path(*full.parts[:wild]).resolve()
-    return sorted(path for path in root.glob("/".join(full.parts[wild:])) if path.is_file())
+    matched = sorted(root.glob("/".join(full.parts[wild:])))
+    return [path for path in matched if path.is_file() or detect.folder_importer(path) is not None]

@@ -63,10 +63,15 @@ def measure_text(one: Measure) -> str:
     if one.median is None or spread is None:
         return f"{label}: n/a ({one.reason or 'not measured'})"
     n = len(one.values)
-    said = f"{label}: {one.median:.4g} {one.unit}"
-    said += f" ({spread[0]:.4g} to {spread[1]:.4g}, n {n})" if n > 1 else " (n 1: a single run)"
+    said = f"{label}: {number_text(one.median)} {one.unit}"
+    said += f" ({number_text(spread[0])} to {number_text(spread[1])}, n {n})" if n > 1 else " (n 1)"
     extras = [text for text in (one.note, one.reason) if text]
     return "; ".join((said, *extras))
+
+
+def number_text(value: float) -> str:
+    """Four digits, and whole numbers as they are."""
+    return f"{value:,.0f}" if value == round(value) and abs(value) < 1e15 else f"{value:.4g}"
 
 
 def find(measures: Iterable[Measure], key: tuple[str, int | None, int | None]) -> Measure | None:

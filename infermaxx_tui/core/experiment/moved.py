@@ -40,8 +40,9 @@ class Movement(msgspec.Struct, frozen=True, kw_only=True):
 def moved(control: Sequence[Sequence[float]], arm: Sequence[Sequence[float]], margin: float) -> Movement:
     """What the values of an arm's starts say beside the control's; `margin` is a share.
 
-    Welch's interval on logarithms of the starts' medians (Welch 1947), so that the effect is a ratio; where a value
-    is 0 or less only equality can be told from change.
+    Welch's interval on logarithms of the starts' medians (Welch 1947), so that the effect is a ratio, and never
+    narrower than the one that the repetitions within the starts give; where a value is 0 or less only equality can be
+    told from change.
     """
     left, right = [list(boot) for boot in control if boot], [list(boot) for boot in arm if boot]
     boots, n = (len(left), len(right)), (sum(map(len, left)), sum(map(len, right)))
@@ -62,7 +63,11 @@ def moved(control: Sequence[Sequence[float]], arm: Sequence[Sequence[float]], ma
         same = len({*xs, *ys}) == 1
         outcome: Outcome = "no_movement" if same else "unresolved"
         return replace(whole, outcome=outcome, reason=None if same else "values of 0 have no ratio")
-    low, high = _welch([math.log(x) for x in xs], [math.log(y) for y in ys])
+    low, high = _widest(
+        _welch([[math.log(x) for x in xs]], [[math.log(y) for y in ys]]),
+        _welch([[math.log(x) for x in boot] for boot in left], [[math.log(y) for y in boot] for boot in right]),
+        math.log(b / a),
+    )
     return replace(whole, outcome=_outcome(low, high, margin), low=math.exp(low), high=math.exp(high), reason=one_boot)
 
 
@@ -85,14 +90,27 @@ def _outcome(low: float, high: float, margin: float) -> Outcome:
     return "unresolved"
 
 
-def _welch(xs: Sequence[float], ys: Sequence[float]) -> tuple[float, float]:
-    """95 % interval of mean(ys) - mean(xs), for two values a side or more."""
-    mean_x, mean_y = sum(xs) / len(xs), sum(ys) / len(ys)
-    vx = sum((x - mean_x) ** 2 for x in xs) / (len(xs) - 1) / len(xs)
-    vy = sum((y - mean_y) ** 2 for y in ys) / (len(ys) - 1) / len(ys)
-    gap, error = mean_y - mean_x, vx + vy
+def _welch(xs: Sequence[Sequence[float]], ys: Sequence[Sequence[float]]) -> float:
+    """Half of the 95 % interval of the difference of means; spread is taken within each group of a side alone."""
+    (vx, fx), (vy, fy) = _error(xs), _error(ys)
+    error = vx + vy
     if error <= 0:
-        return gap, gap
-    freedom = error**2 / (vx**2 / (len(xs) - 1) + vy**2 / (len(ys) - 1))
-    half = student(0.975, freedom) * math.sqrt(error)
+        return 0.0
+    freedom = error**2 / sum(v**2 / f for v, f in ((vx, fx), (vy, fy)) if f)
+    return student(0.975, freedom) * math.sqrt(error)
+
+
+def _error(groups: Sequence[Sequence[float]]) -> tuple[float, int]:
+    """Variance of the mean of all values of a side, and its degrees of freedom; 0 and 0 where no group has two."""
+    n = sum(map(len, groups))
+    freedom = n - len(groups)
+    if not freedom:
+        return 0.0, 0
+    squares = sum((x - sum(group) / len(group)) ** 2 for group in groups for x in group)
+    return squares / freedom / n, freedom
+
+
+def _widest(across: float, within: float, gap: float) -> tuple[float, float]:
+    """The interval of the larger error: starts whose middles agree by chance are no surer than their repetitions."""
+    half = max(across, within)
     return gap - half, gap + half

@@ -46,6 +46,17 @@ class Registered(Row, frozen=True, kw_only=True, tag="registered"):
     claims_sha256: str = ""
 
 
+class Began(Row, frozen=True, kw_only=True, tag="began"):
+    """A step was begun: by this an experiment that died finds the runner that outlived it."""
+
+    experiment: str
+    arm: str
+    boot: int
+    pid: int
+    run: str | None = None
+    """The run folder's name, once there is one."""
+
+
 class ArmRow(Row, frozen=True, kw_only=True, tag="arm"):
     """One start of one arm: what it was, and what came of it."""
 
@@ -89,7 +100,7 @@ class Closed(Row, frozen=True, kw_only=True, tag="closed"):
     reason: str | None = None
 
 
-AnyRow = Registered | ArmRow | Closed
+AnyRow = Registered | Began | ArmRow | Closed
 
 
 def encode_row(row: AnyRow) -> bytes:
@@ -123,3 +134,17 @@ def arm_rows(rows: Iterable[AnyRow]) -> tuple[ArmRow, ...]:
         if isinstance(row, ArmRow):
             newest[(row.arm, row.boot)] = row
     return tuple(newest.values())
+
+
+def pending(rows: Iterable[AnyRow], arm: str, boot: int) -> Began | None:
+    """The last word of a step that was begun and has no row of its own since then; None if there is none."""
+    last: Began | None = None
+    for row in rows:
+        match row:
+            case Began() if (row.arm, row.boot) == (arm, boot):
+                last = row
+            case ArmRow() if (row.arm, row.boot) == (arm, boot):
+                last = None
+            case _:
+                pass
+    return last

@@ -1,0 +1,142 @@
+"""An experiment in words: what was asked, what each arm was, what moved, and what became of the claims.
+
+Everything here is plain text that came from files and servers; the console makes it harmless.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from infermaxx_tui.core.experiment.answer import Answer, ArmAnswer
+from infermaxx_tui.core.experiment.flips import Flips
+from infermaxx_tui.core.experiment.moved import Movement
+from infermaxx_tui.core.experiment.rows import ArmRow
+from infermaxx_tui.core.experiment.scored import ScoredClaim
+from infermaxx_tui.core.measures import measure_text
+from infermaxx_tui.core.regime import Regime
+
+
+def answer_lines(answer: Answer) -> Iterator[str]:
+    """The whole of it."""
+    first = answer.registered
+    yield f"{first.experiment}: {first.question}"
+    if answer.simulated:
+        yield "SIMULATED: played on the embedded server; nothing here says anything about a real one"
+    if not answer.finished:
+        done = sum(len(arm.rows) for arm in answer.arms)
+        yield f"not finished: {done} of {len(first.order)} starts have a row"
+    for arm in answer.arms:
+        yield ""
+        yield from arm_lines(arm)
+    if answer.claims:
+        yield ""
+        yield f"claims, registered before the first start (sha256 {first.claims_sha256[:12]}):"
+        yield from (f"  {claim_text(one)}" for one in answer.claims)
+
+
+def arm_lines(arm: ArmAnswer) -> Iterator[str]:
+    """One arm: its lever, its starts, its figures, and each beside the parent's."""
+    one = arm.settings
+    lever = "control" if one.parent is None else f"against {one.parent}: {lever_text(arm)}"
+    words = [word_text(row) for row in arm.rows]
+    yield f"{arm.name} ({lever}): {', '.join(words) if words else 'not started yet'}"
+    yield f"  {regime_text(arm)}"
+    if one.confounded and len(one.moved) > 1:
+        yield f"  CONFOUNDED: {len(one.moved)} levers move; {one.confounded}"
+    if arm.unlike:
+        yield f"  CONFOUNDED: these differ too, beside the lever or from start to start: {', '.join(arm.unlike)}"
+    yield from (f"  {text}" for text in arm.failed)
+    if arm.withheld is not None:
+        yield f"  speed withheld: {arm.withheld}"
+    if arm.worthless:
+        yield "  its content checks fail: a speed of this arm is the speed of nothing"
+    compared = {pair.measure.key: pair for pair in arm.compared}
+    for measure in arm.measures:
+        if measure.is_speed and arm.withheld is not None:
+            continue
+        pair = compared.get(measure.key)
+        yield f"  {measure_text(measure)}{'' if pair is None else f'; {movement_text(pair.movement)}'}"
+    if arm.flips is not None:
+        yield f"  {flips_text(arm.flips)}"
+
+
+def word_text(row: ArmRow) -> str:
+    """The verdict of a start with the checks that stand against it, or why it has none."""
+    if row.verdict is None:
+        return row.outcome
+    against = [name for name, outcome in row.checks.items() if outcome == "fail"]
+    if row.verdict == "INCONCLUSIVE":
+        against += [name for name, outcome in row.checks.items() if outcome == "not_evaluable"]
+    return f"{row.verdict} ({', '.join(against)})" if against and row.verdict != "PASS" else row.verdict
+
+
+def lever_text(arm: ArmAnswer) -> str:
+    """The levers that it moves, with their values."""
+    one = arm.settings
+    return ", ".join(f"{name} {one.levers.get(name, 'without')}" for name in one.moved)
+
+
+def regime_text(arm: ArmAnswer) -> str:
+    """What its figures were taken on, shortly; the rows hold the whole of it."""
+    regime = next((row.regime for row in arm.rows if row.regime is not None), None)
+    if regime is None:
+        return "no start gave a regime"
+    return _regime(regime)
+
+
+def _regime(regime: Regime) -> str:
+    parts = [
+        regime.engine or "engine n/a",
+        regime.model_root or regime.model or "model n/a",
+        f"KV {regime.kv_cache_stored or regime.kv_cache_dtype or 'n/a'}",
+        f"window {regime.max_model_len or 'n/a'}",
+        regime.gpu or "no card",
+    ]
+    if regime.power_limit_w is not None:
+        parts.append(f"{regime.power_limit_w:g} W")
+    return ", ".join(parts)
+
+
+def movement_text(one: Movement) -> str:
+    """In words: by how much, between which bounds, or why nobody can say."""
+    bounds = ""
+    if one.low is not None and one.high is not None:
+        bounds = f" ({_change(one.low)} to {_change(one.high)} at 95 %)"
+    change = "" if one.ratio is None else f" {_change(one.ratio)}"
+    match one.outcome:
+        case "up" | "down":
+            said = f"moved{change}{bounds}"
+        case "no_movement":
+            said = f"no movement{bounds}"
+        case "unresolved":
+            said = f"not resolved{change}{bounds}"
+        case "single":
+            said = f"single values,{change or ' no ratio'}"
+        case "missing":
+            return f"not compared: {one.reason}"
+    return said if one.reason is None else f"{said}; {one.reason}"
+
+
+def _change(ratio: float) -> str:
+    return f"x {ratio:.3g}" if ratio >= 2.5 or ratio <= 0.4 else f"{100 * (ratio - 1):+.1f} %"
+
+
+def flips_text(one: Flips) -> str:
+    """How many answers changed, beside how many change between two starts of the control."""
+    if one.interval is None:
+        return f"answers that changed: not compared: {one.reason}"
+    low, high = one.interval
+    said = f"answers that changed: {one.flipped} of {one.pairs} ({100 * low:.2g} to {100 * high:.2g} % at 95 %)"
+    said += f", {one.to_wrong} to wrong and {one.to_right} to right"
+    if not one.noise_pairs:
+        return f"{said}; how many change by themselves is not known: the control has one start"
+    return f"{said}; between starts of the control {one.noise_flipped} of {one.noise_pairs}"
+
+
+def claim_text(one: ScoredClaim) -> str:
+    """A claim, its band and line, and what became of it."""
+    claim = one.claim
+    value = "n/a" if one.movement is None or one.movement.ratio is None else f"{one.movement.ratio:.4g}"
+    said = f"{one.result}: {claim.claim} ({claim.measure}, {claim.arm} / {claim.against} = {value}"
+    said += f"; said {claim.band[0]:g} to {claim.band[1]:g}, refuted if {claim.refuted_if})"
+    return said if one.why is None else f"{said}; {one.why}"

@@ -1,0 +1,85 @@
+"""What `infermaxx experiment` prints and exits with."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import msgspec
+
+from infermaxx_tui import rundir
+from infermaxx_tui.core.experiment.answer import Answer, answer
+from infermaxx_tui.core.experiment.lines import answer_lines
+from infermaxx_tui.exitcodes import ExitCode
+from infermaxx_tui.experiment.ahead import ahead_lines
+from infermaxx_tui.experiment.conduct import conditions_of, conduct, open_folder, read_experiment
+from infermaxx_tui.experiment.folder import ExperimentFolder, find, list_experiments
+from infermaxx_tui.flags import UsageError
+from infermaxx_tui.follow import StatusLine
+from infermaxx_tui.rundir import RunError
+
+
+def experiment(
+    args: argparse.Namespace,
+    emit: Callable[[Iterable[str]], None],
+    narrate: Callable[[str], None],
+    status: Callable[[], StatusLine],
+) -> ExitCode:
+    """Conducts, plans, lists or shows, as the flags say. Raises ScenarioError, UsageError or RunError."""
+    root = rundir.runs_dir(args.runs_dir)
+    if args.list:
+        emit(list_lines(root))
+        return ExitCode.PASS
+    if args.show is not None:
+        return show(find(root, args.show), args.json, emit)
+    if args.file is None:
+        raise UsageError("infermaxx experiment: name a FILE, or --list, or --show ID")
+    asked = read_experiment(args.file, args.set)
+    if args.dry_run:
+        emit(ahead_lines(asked, root))
+        return ExitCode.PASS
+    folder, again = open_folder(root, asked, anew=args.new)
+    narrate(f"experiment {folder.path}" + (": goes on where it was left (--new starts anew)" if again else ""))
+    whole = conduct(conditions_of(asked, str(root), args.api_key_env, args.no_gpu), folder, status, narrate)
+    code = show(folder, args.json, emit)
+    return code if whole else ExitCode.INTERRUPTED
+
+
+def show(folder: ExperimentFolder, as_json: bool, emit: Callable[[Iterable[str]], None]) -> ExitCode:
+    """What the rows say. 0 if every start was judged, 3 if one was not or is missing."""
+    try:
+        found = answer(folder.rows())
+    except ValueError as error:
+        raise RunError(f"{folder.id}: {error}") from None
+    emit((answer_json(found),) if as_json else answer_lines(found))
+    return ExitCode.PASS if is_whole(found) else ExitCode.INCONCLUSIVE
+
+
+def is_whole(found: Answer) -> bool:
+    """Whether every start of every arm has a verdict."""
+    return found.finished and not any(arm.failed for arm in found.arms)
+
+
+def answer_json(found: Answer) -> str:
+    """For scripts: everything, rows included."""
+    return msgspec.json.encode(found).decode()
+
+
+def list_lines(root: Path) -> Iterable[str]:
+    """A line for each experiment, newest first."""
+    every = list_experiments(root)
+    if not every:
+        yield "no experiments yet; `infermaxx experiment FILE` conducts one"
+    for folder in every:
+        yield _line(folder)
+
+
+def _line(folder: ExperimentFolder) -> str:
+    try:
+        found = answer(folder.rows())
+    except (RunError, ValueError) as error:
+        return f"{folder.id}: {error}"
+    done = sum(len(arm.rows) for arm in found.arms)
+    word = "finished" if found.finished else "not finished"
+    return f"{folder.id}: {done} of {len(found.registered.order)} starts, {word}"

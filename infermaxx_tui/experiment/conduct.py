@@ -1,0 +1,150 @@
+"""Conducts a whole experiment: registers it, plays what is left of it step by step, and closes it."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+
+import infermaxx_tui
+from infermaxx_tui.core.experiment.file import Experiment, parse_experiment
+from infermaxx_tui.core.experiment.levers import settings
+from infermaxx_tui.core.experiment.order import Step, steps
+from infermaxx_tui.core.experiment.rows import Closed, Registered, pending, registered, text_sha256
+from infermaxx_tui.core.predictions import sha256_of
+from infermaxx_tui.core.scenario import ScenarioError
+from infermaxx_tui.experiment import folder as folders
+from infermaxx_tui.experiment.adopt import adopt
+from infermaxx_tui.experiment.folder import ExperimentFolder, left
+from infermaxx_tui.experiment.step import Conditions, blank_row, conduct_step, wish_of
+from infermaxx_tui.follow import StatusLine
+from infermaxx_tui.launch import Interrupted, Relay, relayed
+from infermaxx_tui.rundir import RunError, replace_file
+from infermaxx_tui.shipped import find_experiment, find_scenario
+from infermaxx_tui.wish import load
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """An experiment as the command line asked for it."""
+
+    experiment: Experiment
+    text: str
+    source: Path
+    overrides: tuple[str, ...] = ()
+
+    @property
+    def sha256(self) -> str:
+        """Of the file and of what was set over it: another of either is another experiment."""
+        return text_sha256("\n".join((self.text, *self.overrides, msgspec.json.encode(self.experiment).decode())))
+
+
+def read_experiment(name: str, overrides: Sequence[str] = ()) -> Asked:
+    """The experiment file of that path or bare name, its arms' scenarios checked too. Raises ScenarioError."""
+    path = find_experiment(name)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ScenarioError(name, "", f"cannot be read: {error}") from None
+    asked = Asked(
+        experiment=parse_experiment(text, path.name, os.environ, overrides),
+        text=text,
+        source=path,
+        overrides=tuple(overrides),
+    )
+    for one in settings(asked.experiment):
+        load(wish_of(conditions_of(asked, ".", "", no_gpu=True), one))
+    return asked
+
+
+def conditions_of(asked: Asked, runs_dir: str, api_key_env: str, no_gpu: bool) -> Conditions:
+    """What all steps share. The scenario lies beside the experiment's file, or is a shipped one."""
+    named = asked.experiment.scenario
+    beside = asked.source.parent / named
+    scenario = beside if beside.is_file() else find_scenario(named)
+    return Conditions(asked.experiment, str(scenario), runs_dir, api_key_env, no_gpu)
+
+
+def open_folder(root: Path, asked: Asked, anew: bool) -> tuple[ExperimentFolder, bool]:
+    """The folder, and whether it is one that is gone on with. A new one has its first row before anything starts."""
+    name = asked.experiment.name
+    if not anew and (known := folders.unfinished(root, name, asked.sha256)) is not None:
+        return known, True
+    made = folders.create(root, time.strftime("%Y%m%d-%H%M%S"), name, secrets.token_hex(2))
+    replace_file(made.file, asked.text.encode())
+    made.append(
+        Registered(
+            at_ms=time.time_ns() // 1_000_000,
+            experiment=name,
+            program=f"infermaxx {infermaxx_tui.__version__}",
+            question=asked.experiment.question,
+            file=asked.text,
+            file_sha256=asked.sha256,
+            arms=settings(asked.experiment),
+            order=tuple((step.arm, step.boot) for step in steps(asked.experiment)),
+            margin=asked.experiment.margin,
+            claims=asked.experiment.predictions,
+            claims_sha256=sha256_of(asked.experiment.predictions),
+        )
+    )
+    return made, False
+
+
+def conduct(
+    conditions: Conditions, folder: ExperimentFolder, status: Callable[[], StatusLine], narrate: Callable[[str], None]
+) -> bool:
+    """Plays every step that has no row yet; whether all have one now. Raises RunError if somebody else is at it."""
+    lock = folder.hold()
+    try:
+        with relayed() as relay:
+            reason = _play_rest(conditions, folder, status, narrate, relay)
+    finally:
+        os.close(lock)
+    rows = folder.rows()
+    rest = len(left(rows))
+    planned = len(conditions.experiment.arms) * conditions.experiment.boots
+    folder.append(
+        Closed(
+            at_ms=time.time_ns() // 1_000_000,
+            experiment=conditions.experiment.name,
+            done=planned - rest,
+            planned=planned,
+            reason=reason,
+        )
+    )
+    return not rest
+
+
+def _play_rest(
+    conditions: Conditions,
+    folder: ExperimentFolder,
+    status: Callable[[], StatusLine],
+    narrate: Callable[[str], None],
+    relay: Relay,
+) -> str | None:
+    rows = folder.rows()
+    first = registered(rows)
+    if first is None:
+        raise RunError(f"{folder.id}: its results have no first line; start it anew with --new")
+    by_arm = {one.arm: one for one in first.arms}
+    planned = {step: place for place, step in enumerate(first.order)}
+    for arm, boot in left(rows):
+        place = planned[arm, boot]
+        narrate(f"step {place + 1} of {len(planned)}: {arm}, start {boot + 1}")
+        blank = blank_row(conditions, by_arm[arm], Step(place, arm, boot))
+        row = None
+        try:
+            if (last := pending(rows, arm, boot)) is not None:
+                row = adopt(last, blank, Path(conditions.runs_dir), status(), narrate)
+            if row is None:
+                row = conduct_step(wish_of(conditions, by_arm[arm]), blank, folder, status(), narrate, relay)
+        except Interrupted:
+            return "interrupted at once"
+        folder.append(row)
+        narrate(f"{arm}, start {boot + 1}: {row.verdict or row.outcome}{f' ({row.reason})' if row.reason else ''}")
+        if row.outcome == "interrupted":
+            return "interrupted"
+    return None

@@ -1,0 +1,155 @@
+"""One start of one arm: its server and its run, by the same runner that every run has, and the row that comes of it."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from infermaxx_tui.core.experiment.figures import answers, figures
+from infermaxx_tui.core.experiment.file import Experiment
+from infermaxx_tui.core.experiment.levers import Settings
+from infermaxx_tui.core.experiment.order import Step
+from infermaxx_tui.core.experiment.rows import ArmRow, Began
+from infermaxx_tui.core.scenario import Server
+from infermaxx_tui.core.startup_log import parse_startup
+from infermaxx_tui.core.verdict import Verdict
+from infermaxx_tui.exitcodes import ExitCode
+from infermaxx_tui.experiment.folder import ExperimentFolder
+from infermaxx_tui.follow import StatusLine, follow
+from infermaxx_tui.launch import Relay, StartError, start_runner
+from infermaxx_tui.rundir import RunFolder
+from infermaxx_tui.verdicts import fold_run
+from infermaxx_tui.wish import Wish
+
+_MAX_LOG_BYTES = 4 << 20
+"""Of the log of a start that failed, from its end; what it died of stands there."""
+
+
+class Conditions(msgspec.Struct, frozen=True):
+    """What all steps of an experiment share."""
+
+    experiment: Experiment
+    scenario: str
+    """Path of the scenario that every arm plays."""
+    runs_dir: str
+    api_key_env: str
+    no_gpu: bool = False
+
+
+def wish_of(conditions: Conditions, settings: Settings) -> Wish:
+    """What the runner is asked for this arm."""
+    base = conditions.experiment.server
+    return Wish(
+        scenario=conditions.scenario,
+        overrides=settings.set,
+        server=Server(
+            url=settings.url,
+            launch=settings.launch,
+            sim=settings.sim,
+            env=settings.env,
+            model=base.model,
+            idle_s=base.idle_s,
+            quiet_s=base.quiet_s,
+            check_args=base.check_args,
+        ),
+        runs_dir=conditions.runs_dir,
+        api_key_env=conditions.api_key_env,
+        no_gpu=conditions.no_gpu,
+    )
+
+
+def blank_row(conditions: Conditions, settings: Settings, step: Step) -> ArmRow:
+    """The row of a step of which nothing is known yet."""
+    now_ms = _now_ms()
+    return ArmRow(
+        at_ms=now_ms,
+        experiment=conditions.experiment.name,
+        arm=step.arm,
+        boot=step.boot,
+        place=step.place,
+        began_ms=now_ms,
+        outcome="refused",
+        settings=settings,
+    )
+
+
+def conduct_step(
+    wish: Wish,
+    blank: ArmRow,
+    folder: ExperimentFolder,
+    status: StatusLine,
+    narrate: Callable[[str], None],
+    relay: Relay,
+) -> ArmRow:
+    """Plays one step to its end and returns its row, which says so if it never began. Raises Interrupted."""
+    clock_s = time.monotonic()
+    began = Began(at_ms=blank.began_ms, experiment=blank.experiment, arm=blank.arm, boot=blank.boot, pid=0)
+    replace = msgspec.structs.replace
+    relay.on_start = lambda pid: folder.append(replace(began, pid=pid))
+    try:
+        run = start_runner(msgspec.json.encode(wish), narrate, relay)
+    except StartError as error:
+        return _not_begun(blank, error, folder, asked=relay.asked)
+    folder.append(replace(began, at_ms=_now_ms(), pid=relay.pid or 0, run=run.id))
+    boot_s = round(time.monotonic() - clock_s, 1)
+    narrate(f"{blank.arm}, start {blank.boot + 1}: run {run.id} began after {boot_s:.0f} s")
+    return with_run(replace(blank, boot_s=boot_s), run, follow(run, status), asked=relay.asked)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _not_begun(blank: ArmRow, error: StartError, folder: ExperimentFolder, asked: bool) -> ArmRow:
+    kept, startup = None, None
+    if error.log:
+        kept = folder.server_log(blank.arm, blank.boot)
+        startup = parse_startup(_keep_log(Path(error.log), kept))
+    outcome = "boot_failed" if error.code is ExitCode.SERVER else "refused"
+    return msgspec.structs.replace(
+        blank,
+        at_ms=_now_ms(),
+        outcome="interrupted" if asked or error.code is ExitCode.INTERRUPTED else outcome,
+        reason=str(error),
+        server_log=None if kept is None else kept.name,
+        startup=startup,
+    )
+
+
+def _keep_log(log: Path, kept: Path) -> str:
+    """Moves the end of a log, closed to others, and takes away the folder in which no run began. The text of it."""
+    with log.open("rb") as stream:
+        stream.seek(max(0, log.stat().st_size - _MAX_LOG_BYTES))
+        data = stream.read()
+    kept.touch(mode=0o600)
+    kept.write_bytes(data)
+    shutil.rmtree(log.parent, ignore_errors=True)
+    return data.decode(errors="replace")
+
+
+def with_run(row: ArmRow, run: RunFolder, verdict: Verdict, asked: bool = False) -> ArmRow:
+    """The row with everything that the run gave."""
+    state = fold_run(run)
+    died = verdict.ended is None
+    stopped = asked or verdict.ended == "stopped"
+    run.mark_read()
+    return msgspec.structs.replace(
+        row,
+        at_ms=_now_ms(),
+        outcome="interrupted" if stopped else "died" if died else "judged",
+        reason="somebody asked to stop" if stopped else "the runner died" if died else None,
+        run=run.id,
+        verdict=verdict.verdict,
+        checks={check.name: check.outcome for check in verdict.checks},
+        simulated=verdict.simulated,
+        regime=verdict.regime,
+        startup=verdict.startup,
+        measures=figures(verdict),
+        quality=verdict.quality,
+        answers=answers(state),
+        speed_withheld=verdict.speed_withheld,
+    )

@@ -1,0 +1,245 @@
+"""`infermaxx experiment`: arms on real servers one after another, failed starts as rows, and what a crash leaves."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+from clitools import Command, Place, kill_runner, until
+
+from infermaxx_tui.core.experiment.rows import AnyRow, ArmRow, Began, Closed, Registered, decode_rows
+
+_HEAD = """
+name = "small-arms"
+question = "Does a server that leaks show, and does one that never comes up stop the others?"
+scenario = "{scenario}"
+boots = {boots}
+[server]
+launch = {launch}
+env = {{ PYTHONPATH = "{source}" }}
+idle_s = 30.0
+"""
+_SOURCE = Path(__file__).resolve().parents[2]
+
+
+def _experiment(
+    place: Place, small: Path, port: int, arms: str, boots: int = 1, launch: list[str] | None = None
+) -> str:
+    words = launch or [sys.executable, "-m", "infermaxx_tui.sim", "--port", str(port)]
+    text = _HEAD.format(scenario=small, boots=boots, launch=json.dumps(words), source=_SOURCE)
+    path = place.root / "arms.toml"
+    path.write_text(text + arms, encoding="utf-8")
+    return str(path)
+
+
+def _arm(name: str, parent: str | None = None, **keys: object) -> str:
+    lines = [f'[[arms]]\nname = "{name}"']
+    lines += [] if parent is None else [f'parent = "{parent}"']
+    for key, value in keys.items():
+        text = (
+            "{" + ", ".join(f"{json.dumps(k)} = {json.dumps(v)}" for k, v in value.items()) + "}"
+            if isinstance(value, dict)
+            else json.dumps(value)
+        )
+        lines.append(f"{key} = {text}")
+    return "\n".join(lines) + "\n"
+
+
+def _rows(place: Place) -> tuple[AnyRow, ...]:
+    (folder,) = (place.runs / "experiments").iterdir()
+    with (folder / "rows.jsonl").open("rb") as lines:
+        return decode_rows(lines)
+
+
+def _arm_rows(place: Place) -> list[ArmRow]:
+    return [row for row in _rows(place) if isinstance(row, ArmRow)]
+
+
+def _runs(place: Place) -> list[str]:
+    return sorted(path.name for path in place.runs.iterdir() if path.name != "experiments")
+
+
+_SICK = _arm("clean") + _arm("leak", "clean", flags={"fault": "leak"}) + _arm("odd", "clean", flags={"nonsense": "1"})
+
+
+def test_arms_are_rows_and_a_start_that_fails_does_not_stop_the_others(
+    place: Place, small: Path, free_port: int
+) -> None:
+    file = _experiment(place, small, free_port, _SICK)
+    done = place.run("experiment", file, "--no-gpu")
+    assert done.code == 3, done.err
+    clean, leak, odd = _arm_rows(place)
+    assert (clean.outcome, clean.verdict, leak.verdict) == ("judged", "PASS", "FAIL")
+    assert leak.checks["isolation"] == "fail"
+    assert (odd.outcome, odd.run, odd.verdict) == ("boot_failed", None, None)
+    assert "nonsense" in (odd.reason or "")
+    assert "leak (against clean: --fault leak): FAIL (isolation)" in done.out
+    assert "start 1: boot_failed: server.launch: exited with 2" in done.out
+    assert "SIMULATED" in done.out
+    assert sorted(str(row.run) for row in (clean, leak)) == _runs(place)
+    (folder,) = (place.runs / "experiments").iterdir()
+    assert "nonsense" in (folder / "odd-1.server.log").read_text(encoding="utf-8")
+    for path in (folder, *folder.iterdir()):
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
+    shown = place.run("experiment", "--show", "latest")
+    assert (shown.code, shown.out) == (3, done.out)
+    assert json.loads(place.run("experiment", "--show", folder.name, "--json").out)["finished"] is True
+    assert place.run("experiment", "--list").out == f"{folder.name}: 3 of 3 starts, finished\n"
+
+
+def test_the_register_stands_before_the_first_start_and_the_end_is_written(
+    place: Place, small: Path, free_port: int
+) -> None:
+    file = _experiment(place, small, free_port, _arm("clean"))
+    assert place.run("experiment", file, "--no-gpu").code == 0
+    kinds = [type(row) for row in _rows(place)]
+    assert kinds == [Registered, Began, Began, ArmRow, Closed]
+    first = _rows(place)[0]
+    assert isinstance(first, Registered)
+    assert first.file == Path(file).read_text(encoding="utf-8")
+
+
+def test_hours_are_told_beforehand_once_the_arms_have_run_here(place: Place, small: Path, free_port: int) -> None:
+    file = _experiment(place, small, free_port, _SICK)
+    ahead = place.inside("experiment", file, "--dry-run")
+    assert ahead.code == 0
+    assert "3 boots: 3 arms, 1 each, interleaved" in ahead.out
+    assert "leak: against clean, moves --fault=leak;" in ahead.out
+    assert "hours: not known" in ahead.out
+    assert not place.runs.exists()
+    place.run("experiment", file, "--no-gpu")
+    assert (
+        "by the newest starts here, and 1 starts of arms that never ran here"
+        in place.run("experiment", file, "--dry-run").out
+    )
+
+
+def test_a_taken_port_is_a_failed_start(place: Place, small: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        file = _experiment(place, small, int(taken.getsockname()[1]), _arm("clean"))
+        done = place.run("experiment", file, "--no-gpu")
+    (row,) = _arm_rows(place)
+    assert (done.code, row.outcome) == (3, "boot_failed")
+    assert "another server listens at" in (row.reason or "")
+
+
+_LATE = """
+import os, pathlib, runpy, sys, time
+gate = pathlib.Path({gate!r})
+while not gate.exists():
+    time.sleep(0.05)
+sys.argv = ["sim", *sys.argv[1:]]
+runpy.run_module("infermaxx_tui.sim", run_name="__main__")
+"""
+
+
+def _late(place: Place, port: int) -> tuple[Path, list[str]]:
+    """A server that comes up only once a file is there."""
+    gate = place.root / "gate"
+    return gate, [sys.executable, "-c", _LATE.format(gate=str(gate)), "--port", str(port)]
+
+
+def _begun(place: Place) -> bool:
+    found = list((place.runs / "experiments").glob("*/rows.jsonl"))
+    return bool(found) and any(isinstance(row, Began) for row in _rows(place))
+
+
+def test_ctrl_c_ends_the_step_and_the_same_command_goes_on_there(place: Place, small: Path, free_port: int) -> None:
+    gate, launch = _late(place, free_port)
+    file = _experiment(place, small, free_port, _arm("late"), boots=2, launch=launch)
+    with place.started("experiment", file, "--no-gpu") as command:
+        until(lambda: _begun(place))
+        command.process.send_signal(signal.SIGINT)
+        stopped = command.end()
+    assert stopped.code == 130, stopped.err
+    assert [row.outcome for row in _arm_rows(place)] == ["interrupted"]
+    gate.touch()
+    done = place.run("experiment", file, "--no-gpu")
+    assert done.code == 0, done.err
+    assert "goes on where it was left" in done.err
+    assert [(row.boot, row.outcome) for row in _arm_rows(place)] == [(0, "interrupted"), (0, "judged"), (1, "judged")]
+    assert len(_runs(place)) == 2
+    other = place.run("experiment", file, "--no-gpu", "--dry-run")
+    assert "2 boots" in other.out
+
+
+def _kill(command: Command) -> None:
+    command.process.kill()
+    command.end()
+
+
+def test_a_killed_experiment_goes_on_at_its_arm_and_ends_the_runner_that_never_began(
+    place: Place, small: Path, free_port: int
+) -> None:
+    gate, launch = _late(place, free_port)
+    file = _experiment(place, small, free_port, _arm("late"), launch=launch)
+    with place.started("experiment", file, "--no-gpu") as command:
+        until(lambda: _begun(place))
+        _kill(command)
+    (began,) = [row for row in _rows(place) if isinstance(row, Began)]
+    os.kill(began.pid, 0)
+    gate.touch()
+    done = place.run("experiment", file, "--no-gpu")
+    assert done.code == 0, done.err
+    assert [row.outcome for row in _arm_rows(place)] == ["judged"]
+    with pytest.raises(ProcessLookupError):
+        os.kill(began.pid, 0)
+
+
+def test_a_run_that_outlived_its_experiment_is_followed_and_not_played_again(
+    place: Place, small: Path, free_port: int
+) -> None:
+    file = _experiment(place, small, free_port, _arm("slow", set=["sessions.rounds=30"]))
+    with place.started("experiment", file, "--no-gpu") as command:
+        named = until(lambda: next((row.run for row in _rows_if(place) if isinstance(row, Began) and row.run), None))
+        _kill(command)
+    try:
+        done = place.run("experiment", file, "--no-gpu")
+    finally:
+        kill_runner(place.runs / named)
+    assert done.code == 0, done.err
+    assert [row.run for row in _arm_rows(place)] == [named]
+    assert _runs(place) == [named]
+
+
+def _rows_if(place: Place) -> tuple[AnyRow, ...]:
+    return _rows(place) if list((place.runs / "experiments").glob("*/rows.jsonl")) else ()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["experiment"], "name a FILE, or --list, or --show ID"),
+        (["experiment", "gone.toml"], "no such file and no shipped experiment"),
+        (["experiment", "--show", "latest"], "no such experiment"),
+        (["experiment", "arms.toml", "--set", "boots=0"], "boots: must lie between 1 and 20"),
+        (["experiment", "arms.toml", "--set", "scenario=gone"], "no such file and no shipped scenario"),
+        (["experiment", "arms.toml", "--set", 'set=["sessions.cuont=2"]'], "unknown key; the nearest known key is"),
+    ],
+)
+def test_what_cannot_be_conducted_is_refused_in_one_line(
+    place: Place, small: Path, free_port: int, words: list[str], said: str
+) -> None:
+    _experiment(place, small, free_port, _arm("clean"))
+    done = place.inside(*words)
+    assert done.code == 2
+    assert said in done.complaint
+    assert not place.runs.exists()
+
+
+def test_two_at_once_are_refused(place: Place, small: Path, free_port: int) -> None:
+    _, launch = _late(place, free_port)
+    file = _experiment(place, small, free_port, _arm("late"), launch=launch)
+    with place.started("experiment", file, "--no-gpu") as command:
+        until(lambda: _begun(place))
+        second = place.run("experiment", file, "--no-gpu")
+        command.process.send_signal(signal.SIGINT)
+        command.end()
+    assert second.code == 2
+    assert "is being conducted already" in second.err

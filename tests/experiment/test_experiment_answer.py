@@ -1,0 +1,171 @@
+"""What the rows say together: the sick arm is not celebrated, the blind one not compared, the honest one is quoted."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from experimenttools import LADDER, arm_row, first_row, parsed, speed
+
+from infermaxx_tui.core.experiment.answer import answer
+from infermaxx_tui.core.experiment.lines import answer_lines
+from infermaxx_tui.core.experiment.rows import AnyRow, arm_rows, decode_rows, encode_row
+from infermaxx_tui.core.measures import Measure
+from infermaxx_tui.core.reached import RegimeReached
+
+_CLAIM = """
+[[predictions]]
+claim = "fp8 doubles the pool"
+measure = "pool.tokens"
+arm = "fp8"
+against = "auto"
+band = [1.9, 2.1]
+refuted_if = "< 1.5"
+"""
+
+
+def _pool(tokens: float) -> Measure:
+    return Measure(name="pool.tokens", unit="tokens", values=(tokens,), better="more")
+
+
+def _rows(*rows: AnyRow, text: str = LADDER) -> str:
+    return "\n".join(answer_lines(answer((first_row(parsed(text), text), *rows))))
+
+
+def test_two_honest_arms_are_quoted_with_what_moved_and_what_did_not() -> None:
+    experiment = parsed(LADDER + _CLAIM)
+    rows = [
+        arm_row(experiment, arm, boot, _pool(pool), speed(*speeds))
+        for boot in range(2)
+        for arm, pool, speeds in (("auto", 623200, (50.0, 50.1)), ("fp8", 1243488, (50.2, 50.1)))
+    ]
+    said = _rows(*rows, text=LADDER + _CLAIM)
+    assert "pool.tokens: 1,243,488 tokens (1,243,488 to 1,243,488, n 2); moved +99.5 %" in said
+    assert "decode.tokens_per_s at 0 tokens: 50.15 tokens/s" in said
+    assert "no movement (" in said
+    assert "HIT: fp8 doubles the pool (pool.tokens, fp8 / auto = 1.995" in said
+
+
+def test_the_speed_of_an_arm_whose_gate_failed_is_withheld_and_not_compared() -> None:
+    experiment = parsed()
+    good = arm_row(experiment, "auto", 0, speed(50.0, 51.0))
+    bad = arm_row(
+        experiment,
+        "fp8",
+        0,
+        speed(102.66, 103.0),
+        _pool(1000),
+        verdict="FAIL",
+        checks={"degeneration": "fail"},
+        speed_withheld="0 of 24 tasks right",
+    )
+    found = answer((first_row(experiment), good, bad))
+    assert found.arms[1].worthless
+    assert found.arms[1].withheld == "0 of 24 tasks right"
+    by_name = {pair.measure.name: pair.movement for pair in found.arms[1].compared}
+    assert by_name["decode.tokens_per_s"].outcome == "missing"
+    assert by_name["decode.tokens_per_s"].ratio is None
+    said = "\n".join(answer_lines(found))
+    assert "102.66" not in said
+    assert "102.7" not in said
+    assert "0 of 24 tasks right" in said
+    assert "FAIL (degeneration)" in said
+
+
+def test_a_start_that_failed_is_a_row_with_its_reason_and_the_other_arm_goes_on() -> None:
+    experiment = parsed()
+    failed = arm_row(
+        experiment,
+        "fp8",
+        0,
+        outcome="boot_failed",
+        verdict=None,
+        run=None,
+        reason="FlashAttention version not detected",
+    )
+    found = answer((first_row(experiment), arm_row(experiment, "auto", 0, speed(50.0)), failed))
+    assert found.arms[1].failed == ("start 1: boot_failed: FlashAttention version not detected",)
+    assert not found.finished
+    assert "not finished: 2 of 4 starts have a row" in "\n".join(answer_lines(found))
+
+
+def test_regimes_that_differ_beside_the_lever_are_named() -> None:
+    experiment = parsed()
+
+    def row(arm: str, **regime: object) -> AnyRow:
+        return arm_row(experiment, arm, 0, speed(1.0, 1.1), regime=msgspec.structs.replace(RegimeReached(), **regime))
+
+    one_lever = answer((first_row(experiment), row("auto", kv_cache_dtype="auto"), row("fp8", kv_cache_dtype="fp8")))
+    assert one_lever.arms[1].unlike == ()
+    two = answer(
+        (
+            first_row(experiment),
+            row("auto", kv_cache_dtype="auto", engine="vllm 0.26.0"),
+            row("fp8", kv_cache_dtype="fp8", engine="vllm 0.32.0"),
+        )
+    )
+    assert two.arms[1].unlike == ("engine", "kv_cache_dtype")
+    assert any("CONFOUNDED" in line for line in answer_lines(two))
+
+
+def test_answers_that_flip_stand_beside_how_many_flip_by_themselves() -> None:
+    experiment = parsed()
+    base = {"before/-1/a": "right: 4", "before/-1/b": "right: 5", "before/-1/c": "capped", "before/-1/d": "wrong: 1"}
+    rows = (
+        arm_row(experiment, "auto", 0, answers=base),
+        arm_row(experiment, "auto", 1, answers=base | {"before/-1/d": "wrong: 2"}),
+        arm_row(experiment, "fp8", 0, answers=base | {"before/-1/b": "wrong: 7", "before/-1/d": "right: 0"}),
+    )
+    flips = answer((first_row(experiment), *rows)).arms[1].flips
+    assert flips is not None
+    assert (flips.pairs, flips.flipped, flips.to_wrong, flips.to_right) == (3, 2, 1, 1)
+    assert (flips.noise_pairs, flips.noise_flipped) == (3, 1)
+    blind = answer((first_row(experiment), arm_row(experiment, "auto", 0), arm_row(experiment, "fp8", 0))).arms[1].flips
+    assert blind is not None
+    assert blind.interval is None
+    assert blind.reason == "no task was answered whole by both"
+
+
+@pytest.mark.parametrize(
+    ("pools", "result"),
+    [((1000, 2000), "HIT"), ((1000, 1000), "REFUTED"), ((1000, 1700), "MISS"), ((1000, None), "UNTESTED")],
+)
+def test_a_claim_is_scored_by_the_ratio(pools: tuple[float, float | None], result: str) -> None:
+    text = LADDER + _CLAIM
+    experiment = parsed(text)
+    rows = [
+        arm_row(experiment, arm, 0, *(() if pool is None else (_pool(pool),)))
+        for arm, pool in zip(("auto", "fp8"), pools, strict=True)
+    ]
+    assert answer((first_row(experiment, text), *rows)).claims[0].result == result
+
+
+def test_a_register_that_was_changed_afterwards_tests_nothing() -> None:
+    text = LADDER + _CLAIM
+    experiment = parsed(text)
+    first = msgspec.structs.replace(first_row(experiment, text), claims_sha256="0" * 64)
+    rows = [arm_row(experiment, arm, 0, _pool(pool)) for arm, pool in (("auto", 1000), ("fp8", 2000))]
+    scored = answer((first, *rows)).claims[0]
+    assert scored.result == "UNTESTED"
+    assert "changed after the start" in (scored.why or "")
+
+
+def test_rows_come_back_from_their_lines_and_a_torn_last_one_is_left_out() -> None:
+    experiment = parsed()
+    rows = (first_row(experiment), arm_row(experiment, "auto", 0, speed(1.0), regime=RegimeReached(engine="vllm 1")))
+    lines = [encode_row(row) for row in rows]
+    assert decode_rows(lines) == rows
+    assert decode_rows([*lines[:1], lines[1][:-5]]) == rows[:1]
+    with pytest.raises(msgspec.DecodeError):
+        decode_rows([lines[0][:-5] + b"\n"])
+
+
+def test_a_start_that_was_done_again_counts_once_by_its_newest_row() -> None:
+    experiment = parsed()
+    stopped = arm_row(experiment, "auto", 0, outcome="interrupted")
+    done = arm_row(experiment, "auto", 0, speed(1.0))
+    assert arm_rows((stopped, done)) == (done,)
+
+
+def test_results_without_a_first_line_say_nothing() -> None:
+    with pytest.raises(ValueError, match="no first line"):
+        answer((arm_row(parsed(), "auto", 0),))

@@ -1,0 +1,129 @@
+"""An experiment file: its arms, their levers, and all that is refused before anything is started."""
+
+from __future__ import annotations
+
+import pytest
+from experimenttools import LADDER, parsed
+
+from infermaxx_tui.core.experiment.levers import command, settings
+from infermaxx_tui.core.experiment.order import remaining, steps
+from infermaxx_tui.core.scenario import ScenarioError
+
+
+def test_an_arm_is_its_parent_with_one_lever_moved() -> None:
+    auto, fp8 = settings(parsed())
+    assert auto.moved == ()
+    assert auto.parent is None
+    assert fp8.moved == ("--kv-cache-dtype",)
+    assert fp8.launch == (
+        "vllm", "serve", "/models/small", "--port", "8000",
+        "--max-model-len", "8192", "--enforce-eager", "--kv-cache-dtype", "fp8_e4m3",
+    )  # fmt: skip
+    assert auto.launch[-2:] == ("--kv-cache-dtype", "auto")
+
+
+def test_a_variable_of_the_environment_stands_over_the_files() -> None:
+    assert "/models/mine" in settings(parsed(MODEL="/models/mine"))[0].launch
+    assert "/models/set" in settings(parsed(LADDER, "vars.MODEL=/models/set"))[0].launch
+    with pytest.raises(ScenarioError, match=r"server\.launch\[2\]: \$\{MODEL\} has no value: set the variable MODEL"):
+        parsed(LADDER, 'vars.MODEL=""')
+
+
+@pytest.mark.parametrize(
+    ("launch", "flags", "wanted"),
+    [
+        (("s",), {"a": 1}, ("s", "--a", "1")),
+        (("s", "--a", "2", "--b"), {"a": 1}, ("s", "--b", "--a", "1")),
+        (("s", "--a=2"), {"a": 1}, ("s", "--a", "1")),
+        (("s", "--a", "--b", "x"), {"a": False}, ("s", "--b", "x")),
+        (("s", "--a", "-1", "x"), {"a": True}, ("s", "x", "--a")),
+        (("s",), {"max_num_seqs": 8}, ("s", "--max-num-seqs", "8")),
+    ],
+)
+def test_a_flag_is_taken_out_before_it_is_put_in(
+    launch: tuple[str, ...], flags: dict[str, str | int | float | bool], wanted: tuple[str, ...]
+) -> None:
+    assert command(launch, flags) == wanted
+
+
+_TWO_LEVERS = (
+    LADDER + '[[arms]]\nname = "both"\nparent = "auto"\nflags = { "kv-cache-dtype" = "fp8", "dtype" = "half" }\n'
+)
+
+
+def test_two_levers_are_refused_unless_the_file_says_why() -> None:
+    with pytest.raises(
+        ScenarioError, match=r"arms\[2\]: both moves 2 levers against auto \(--dtype, --kv-cache-dtype\)"
+    ):
+        parsed(_TWO_LEVERS)
+    both = settings(parsed(_TWO_LEVERS + 'confounded = "the matrix wants A + B"\n'))[2]
+    assert both.moved == ("--dtype", "--kv-cache-dtype")
+    assert both.confounded == "the matrix wants A + B"
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ('[[arms]]\nname = "x"\nparent = "gone"\n', r"arms\[2\].parent: 'gone' is no arm; arms are auto, fp8, x"),
+        ('[[arms]]\nname = "x"\nparent = "auto"\n', r"arms\[2\]: x is the same as its parent auto"),
+        ('[[arms]]\nname = "x"\nparent = "x"\nset = ["seed=1"]\n', r"arms\[2\].parent: leads back to the arm itself"),
+        ('[[arms]]\nname = "fp8"\n', r"arms\[2\].name: 'fp8' is there twice"),
+        ('[[arms]]\nname = "a b"\n', r"arms\[2\].name: use letters"),
+        (
+            '[[arms]]\nname = "x"\nflagz = 1\n',
+            r"arms\[2\].flagz: unknown key; the nearest known key is arms\[2\].flags",
+        ),
+        ('[[arms]]\nname = "x"\nset = ["seed"]\n', r"arms\[2\].set: 'seed': write KEY=VALUE"),
+        (
+            '[[predictions]]\nclaim="c"\nmeasure="m"\narm="fp8"\nagainst="nobody"\nband=[1, 2]\nrefuted_if="> 3"\n',
+            r"predictions\[0\].against: 'nobody' is no arm",
+        ),
+        (
+            '[[predictions]]\nclaim="c"\nmeasure="m"\narm="fp8"\nagainst="auto"\nband=[1, 4]\nrefuted_if="> 3"\n',
+            r"predictions\[0\].refuted_if: '> 3' runs through the band",
+        ),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_one_line(more: str, said: str) -> None:
+    with pytest.raises(ScenarioError, match=said) as caught:
+        parsed(LADDER + more)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('name = "x"\nquestion = "?"\n', "arms: is empty"),
+        (
+            'name = "x"\nquestion = " "\n[server]\nurl = "http://127.0.0.1:1"\n[[arms]]\nname="a"\n',
+            "question: is empty",
+        ),
+        ('name = "x"\nquestion = "?"\n[[arms]]\nname="a"\n', r"arms\[0\]: has no server"),
+        ('name = "x"\nquestion = "?"\nboots = 0\n[[arms]]\nname="a"\nsim=["clean"]\n', "boots: must lie between"),
+        ('name = "x"\nquestion = "?"\n[server]\nsim=["clean"]\nurl="u"\n[[arms]]\nname="a"\n', "server: names more"),
+        ('question = "?"\n', "name: is missing"),
+        ("name = ", "not TOML"),
+        (
+            'name = "x"\nquestion = "?"\n[server]\nsim=["clean"]\n[[arms]]\nname="a"\nflags={x=1}\n',
+            r"arms\[0\].flags: need",
+        ),
+    ],
+)
+def test_a_file_that_is_none_is_refused(text: str, said: str) -> None:
+    with pytest.raises(ScenarioError, match=said):
+        parsed(text)
+
+
+def test_arms_are_started_in_turn_and_a_crash_leaves_the_rest() -> None:
+    experiment = parsed()
+    order = steps(experiment)
+    assert [(step.arm, step.boot) for step in order] == [("auto", 0), ("fp8", 0), ("auto", 1), ("fp8", 1)]
+    assert [(step.arm, step.boot) for step in steps(parsed(LADDER, "order=sequence"))] == [
+        ("auto", 0),
+        ("auto", 1),
+        ("fp8", 0),
+        ("fp8", 1),
+    ]
+    rest = remaining(order, [("auto", 0), ("fp8", 0)])
+    assert [step.place for step in rest] == [2, 3]
+    assert remaining(order, [(step.arm, step.boot) for step in order]) == ()

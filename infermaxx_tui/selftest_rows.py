@@ -72,6 +72,7 @@ def selftest_lines(rows: tuple[SelftestRow, ...]) -> tuple[str, ...]:
         blind, caught = " ".join(row.not_evaluable) or "-", "yes" if row.caught else "NO"
         seen = f"{sum(one.killed for one in row.mutations)} of {len(row.mutations)}" if row.mutations else "-"
         lines.append(f"{row.fault:18} {wanted:26} {got:26} {blind:34} {seen:13} {caught}")
+    lines += _mutation_lines([one for row in rows for one in row.mutations])
     for word, title in _SUMS:
         of_kind = [row for row in rows if row.wanted == word]
         lines.append(f"{title}: {sum(map(as_wanted, of_kind))} of {len(of_kind)}")
@@ -83,3 +84,24 @@ def selftest_lines(rows: tuple[SelftestRow, ...]) -> tuple[str, ...]:
     lines.append(f"mutations killed: {sums.killed} of {sums.mutations}")
     lines += [f"survived: {name}" for name in sums.survivors]
     return tuple(lines)
+
+
+def _mutation_lines(changes: list[MutationRow]) -> list[str]:
+    """The mutation table: how many changes each check had to see, and how many it saw."""
+    if not changes:
+        return []
+    lines = [f"{'changes that must show in':26} {'as FAIL':12} {'as INCONCLUSIVE':17}"]
+    for check in dict.fromkeys(one.wanted_check for one in changes if one.wanted_check is not None):
+        cells = [_killed(changes, check, word) for word in ("FAIL", "INCONCLUSIVE")]
+        lines.append(f"{check:26} {cells[0]:12} {cells[1]}")
+    repairs = [one for one in changes if one.wanted == "PASS" and one.mutation not in HARMLESS]
+    harmless = [one for one in changes if one.mutation in HARMLESS]
+    for title, some in (("nothing, the fault removed", repairs), ("nothing, being harmless", harmless)):
+        if some:
+            lines.append(f"{title:26} {sum(one.killed for one in some)} of {len(some)} as PASS")
+    return lines
+
+
+def _killed(changes: list[MutationRow], check: str, word: str) -> str:
+    some = [one for one in changes if one.wanted_check == check and one.wanted == word]
+    return f"{sum(one.killed for one in some)} of {len(some)}" if some else "-"

@@ -12,8 +12,12 @@ import msgspec
 from infermaxx_tui import importers, shipped
 from infermaxx_tui.core.capacity import Measured, TokenizerName, describe, stats_lines
 from infermaxx_tui.core.display import harmless
+from infermaxx_tui.core.kv_layers import ConfigError, layers_of
+from infermaxx_tui.core.kv_pool import cost
+from infermaxx_tui.core.kv_report import TOKENS_ONLY, KvAsked
 from infermaxx_tui.core.render import Renderer
 from infermaxx_tui.core.transcript import NothingToUseError, Session, TranscriptError
+from infermaxx_tui.flags import UsageError
 from infermaxx_tui.idcache import tokenise_cached
 from infermaxx_tui.importers import native
 from infermaxx_tui.importers.cline import HISTORY
@@ -37,16 +41,64 @@ def output(args: argparse.Namespace) -> Iterable[str]:
             files = tuple(dict.fromkeys(file for path in args.paths for file in _files(path)[0]))
             return redact_output(files, args.out, args.content_free, args.tokenizer)
         case _:
-            return stats_output(tuple(args.paths), args.tokenizer, args.pool, args.json)
+            return stats_output(tuple(args.paths), args.tokenizer, args.pool, args.json, _asked(args), args.seed)
 
 
-def stats_output(paths: tuple[str, ...], tokenizer: str, pool: int | None, as_json: bool) -> tuple[str, ...]:
+def _asked(args: argparse.Namespace) -> KvAsked:
+    """What the flags say of the server. Raises UsageError."""
+    if args.model_config is None:
+        needing = [name for name in ("kv_memory", "max_model_len", "mtp") if getattr(args, name)]
+        if args.kv_dtype != "auto":
+            needing.append("kv_dtype")
+        if needing:
+            raise UsageError(f"infermaxx transcripts stats: --{needing[0].replace('_', '-')} needs --model-config FILE")
+    elif args.pool is None and args.kv_memory is None:
+        raise UsageError("infermaxx transcripts stats: --model-config needs --kv-memory GIB, or --pool N")
+    elif args.pool is not None and args.kv_memory is not None:
+        raise UsageError("infermaxx transcripts stats: --pool and --kv-memory say the same: give one")
+    return KvAsked(
+        config=None if args.model_config is None else _config(args.model_config, args.kv_dtype),
+        dtype=args.kv_dtype,
+        memory_gib=args.kv_memory,
+        max_model_len=args.max_model_len,
+        block_size=args.block_size,
+        mtp=args.mtp,
+    )
+
+
+def _config(name: str, dtype: str) -> dict[str, object]:
+    """A parsed config.json, also that of a model's folder. Raises UsageError."""
+    file = Path(name).expanduser()
+    file = file / "config.json" if file.is_dir() else file
+    try:
+        raw = msgspec.json.decode(file.read_bytes())
+    except OSError as error:
+        raise UsageError(f"--model-config {name}: {error.strerror or error}") from None
+    except msgspec.DecodeError as error:
+        raise UsageError(f"--model-config {name}: not JSON: {error}") from None
+    if not isinstance(raw, dict):
+        raise UsageError(f"--model-config {name}: not the config.json of a model")
+    try:
+        cost(layers_of(raw), dtype)
+    except ConfigError as error:
+        raise UsageError(f"--model-config {name}: {error}") from None
+    return raw
+
+
+def stats_output(
+    paths: tuple[str, ...],
+    tokenizer: str,
+    pool: int | None,
+    as_json: bool,
+    asked: KvAsked = TOKENS_ONLY,
+    seed: int = 1,
+) -> tuple[str, ...]:
     """Lines to print. Raises TranscriptError or TokenizerError."""
     left_out: list[Path] = []
     sessions = _sessions(paths, left_out)
     renderer = resolve(tokenizer, None, "", None, None)
     name = TokenizerName(renderer.name, exact=tokenizer != "shipped")
-    stats = describe(sessions, lambda session: _measure(session, renderer), name, pool)
+    stats = describe(sessions, lambda session: _measure(session, renderer), name, pool, asked, seed)
     if not stats.sessions:
         raise _nothing(paths[0])
     if as_json:
@@ -173,4 +225,6 @@ def _files(path: str) -> tuple[tuple[Path, ...], bool]:
 
 def _measure(session: Session, renderer: Renderer) -> Measured:
     tokenised = tokenise_cached(session, renderer, truth="none")
-    return Measured(tuple(request.prompt_tokens + len(request.reply_ids) for request in tokenised.requests))
+    replies = tuple(len(request.reply_ids) for request in tokenised.requests)
+    prompts = (request.prompt_tokens for request in tokenised.requests)
+    return Measured(tuple(map(sum, zip(prompts, replies, strict=True))), replies)

@@ -5,12 +5,17 @@ Over 710 real traces the peak is 1.4 times the mean in the median and 1.9 times 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Literal
 
 import msgspec
 
+from infermaxx_tui.core.capacity_text import kv_lines, overlap_lines, plan_lines
 from infermaxx_tui.core.display import harmless
+from infermaxx_tui.core.fitting import Overlap, Plan, admission, overlap
+from infermaxx_tui.core.kv_pool import plain_cost
+from infermaxx_tui.core.kv_report import TOKENS_ONLY, KvAsked, KvReport, fit, kv_report, pool_of, server_cost
+from infermaxx_tui.core.load import Load, load_of
 from infermaxx_tui.core.stats import quantile
 from infermaxx_tui.core.transcript import Request, Session
 
@@ -19,6 +24,8 @@ class Measured(msgspec.Struct, frozen=True):
     """The sizes of one session's requests by some tokenizer, prompt and reply together, in order."""
 
     request_tokens: tuple[int, ...]
+    reply_tokens: tuple[int, ...] = ()
+    """How much of each is the reply; empty where nobody asked."""
 
 
 class SessionStats(msgspec.Struct, frozen=True):
@@ -63,16 +70,33 @@ class Stats(msgspec.Struct, frozen=True):
     """Sessions whose peak is larger than the whole pool; None without a pool."""
     fit_together: int | None
     """Sessions that fit at their peaks at the same time; None without a pool."""
+    pool_blocks: int | None = None
+    kv: KvReport | None = None
+    """The model's cache in each dtype; None without its config, or without a pool."""
+    overlap: Overlap | None = None
+    """What sessions side by side come to on the pool; None without one."""
+    plan: Plan | None = None
+    """When to start which session; None without a pool, or for too many."""
 
 
 def describe(
-    sessions: Iterable[Session], measure: Callable[[Session], Measured], tokenizer: TokenizerName, pool: int | None
+    sessions: Iterable[Session],
+    measure: Callable[[Session], Measured],
+    tokenizer: TokenizerName,
+    pool: int | None,
+    asked: KvAsked = TOKENS_ONLY,
+    seed: int = 1,
 ) -> Stats:
-    """The statistics of at least one session; `measure` is asked where the recording has no usage."""
-    rows, every = [], []
+    """The statistics of at least one session; `measure` is asked where the recording has no usage.
+
+    Raises core.kv_layers.ConfigError if the model's config does not say what is needed.
+    """
+    rows, every, loads = [], list[int](), list[Load]()
     for session in sessions:
-        sizes, source = _sizes(session, measure)
+        pairs, source = _sizes(session, measure)
+        sizes = [sum(pair) for pair in pairs]
         every += sizes
+        loads.append(load_of(session, pairs))
         rows.append(
             SessionStats(
                 id=session.id,
@@ -86,42 +110,57 @@ def describe(
             )
         )
     peaks = sorted(row.peak_tokens for row in rows)
-    return Stats(
+    whole = Stats(
         tokenizer=tokenizer,
         sessions=tuple(rows),
         peak=Peak(quantile(peaks, 0.5) or 0.0, quantile(peaks, 0.9) or 0.0, peaks[-1] if peaks else 0),
         mean=sum(every) / len(every) if every else 0.0,
         pool=pool,
         exceeds_alone=None if pool is None else sum(peak > pool for peak in peaks),
-        fit_together=None if pool is None else _fit(peaks, pool),
+        fit_together=None if pool is None else fit(peaks, pool),
+    )
+    return _on_pool(whole, loads, pool, asked, seed)
+
+
+def _on_pool(stats: Stats, loads: list[Load], pool: int | None, asked: KvAsked, seed: int) -> Stats:
+    """The same with what the sessions come to on the pool; where a config is known, in the model's own blocks."""
+    tokens, blocks = pool_of(asked, pool)
+    if tokens is None or blocks is None:
+        return stats
+    priced = server_cost(asked)
+    held = [priced.blocks(load.peak_tokens) for load in loads] if priced is not None else None
+    one = priced or plain_cost(asked.block_size)
+    return msgspec.structs.replace(
+        stats,
+        pool=tokens,
+        exceeds_alone=stats.exceeds_alone if held is None else sum(peak > blocks for peak in held),
+        fit_together=stats.fit_together if held is None else fit(held, blocks),
+        pool_blocks=blocks,
+        kv=kv_report(asked, tokens, loads),
+        overlap=overlap(loads, one, blocks, seed),
+        plan=admission(loads, one, blocks),
     )
 
 
 def _sizes(
     session: Session, measure: Callable[[Session], Measured]
-) -> tuple[list[int], Literal["recorded", "tokenised"]]:
+) -> tuple[list[tuple[int, int]], Literal["recorded", "tokenised"]]:
+    """Prompt and reply of each request."""
     recorded = [size for request in session.requests if (size := _recorded(request)) is not None]
     if len(recorded) == len(session.requests) and recorded:
         return recorded, "recorded"
-    return list(measure(session).request_tokens), "tokenised"
+    measured = measure(session)
+    replies = measured.reply_tokens or (0,) * len(measured.request_tokens)
+    pairs = zip(measured.request_tokens, replies, strict=True)
+    return [(whole - reply, reply) for whole, reply in pairs], "tokenised"
 
 
-def _recorded(request: Request) -> int | None:
+def _recorded(request: Request) -> tuple[int, int] | None:
     """Prompt and reply as the recorder's server counted them; `prompt_tokens` includes what was cached."""
     usage = request.usage
     if usage.prompt_tokens is None or usage.output_tokens is None:
         return None
-    return usage.prompt_tokens + usage.output_tokens
-
-
-def _fit(peaks: Sequence[int], pool: int) -> int:
-    """How many sessions fit if all are at their peaks at once, the smallest first: any other choice fits fewer."""
-    used = 0
-    for count, peak in enumerate(peaks):
-        used += peak
-        if used > pool:
-            return count
-    return len(peaks)
+    return usage.prompt_tokens, usage.output_tokens
 
 
 def stats_lines(stats: Stats) -> tuple[str, ...]:
@@ -138,7 +177,12 @@ def stats_lines(stats: Stats) -> tuple[str, ...]:
             f"{row.id[:28]:28} {row.format:12} {row.requests:8} {row.windows:7}"
             f" {row.peak_tokens:9,} {row.mean_tokens:9,.0f}  {row.peak_source:10}  {loss}{over}"
         )
-    lines += ["", f"peak: p50 {stats.peak.p50:,.0f}, p90 {stats.peak.p90:,.0f}, max {stats.peak.max:,} tokens"]
+    lines += _summary(stats)
+    return tuple(harmless(line) for line in lines)
+
+
+def _summary(stats: Stats) -> list[str]:
+    lines = ["", f"peak: p50 {stats.peak.p50:,.0f}, p90 {stats.peak.p90:,.0f}, max {stats.peak.max:,} tokens"]
     if stats.mean:
         lines.append(
             f"mean over all requests {stats.mean:,.0f} tokens:"
@@ -149,4 +193,10 @@ def stats_lines(stats: Stats) -> tuple[str, ...]:
             f"pool {stats.pool:,} tokens: {stats.exceeds_alone} of {len(stats.sessions)} sessions exceed it alone"
         )
         lines.append(f"{stats.fit_together} fit together at their peaks")
-    return tuple(harmless(line) for line in lines)
+    if stats.kv is not None:
+        lines += ["", *kv_lines(stats.kv)]
+    if stats.overlap is not None:
+        lines += ["", *overlap_lines(stats.overlap)]
+    if stats.plan is not None:
+        lines += ["", *plan_lines(stats.plan)]
+    return lines

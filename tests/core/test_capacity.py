@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infermaxx_tui.core.capacity import Measured, Stats, TokenizerName, describe, stats_lines
+from infermaxx_tui.core.kv_report import fit
 from infermaxx_tui.core.transcript import Message, Request, Session, Usage, Window
 
 NAME = TokenizerName("toy", exact=False)
@@ -54,9 +55,7 @@ def test_without_a_pool_nothing_is_claimed_about_it() -> None:
 
 @given(st.lists(st.integers(1, 1000), min_size=1, max_size=12), st.integers(0, 5000))
 def test_no_choice_of_sessions_fits_more(peaks: list[int], pool: int) -> None:
-    sizes: list[list[tuple[int, int] | None]] = [[(peak, 0)] for peak in peaks]
-    fit = _of(*sizes, pool=pool).fit_together
-    assert fit is not None
+    found = fit(peaks, pool)
     smallest = sorted(peaks)
-    assert sum(smallest[:fit]) <= pool
-    assert fit == len(peaks) or sum(smallest[: fit + 1]) > pool
+    assert sum(smallest[:found]) <= pool
+    assert found == len(peaks) or sum(smallest[: found + 1]) > pool

@@ -14,7 +14,8 @@ EARLIER_RUNS = 20
 """How many runs back a tag is still known (contract: the last 20)."""
 _TAGS_OF_ONE_RUN = 5000
 """Tags of one earlier run that are kept in mind."""
-_LINES_BEFORE_TAGS = 2
+_LINES_BEFORE_TAGS = 16
+"""What a log may say of the run and its server before its first tag."""
 
 Known = tuple[tuple[str, tuple[str, ...]], ...]
 """Tags by run."""
@@ -35,7 +36,7 @@ def _issued_tags(run: RunFolder) -> tuple[str, ...]:
             if isinstance(event, TagIssued):
                 if event.tag and event.kind != "decoy":
                     tags.append(event.tag)
-            elif place >= _LINES_BEFORE_TAGS:
+            elif tags or place >= _LINES_BEFORE_TAGS:
                 break
     except OSError:
         return ()

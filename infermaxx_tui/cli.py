@@ -323,7 +323,8 @@ def _doctor(args: argparse.Namespace) -> int:
 
     if args.url is not None:
         check_url(args.url, "--url", "")
-    found = examine(args.url, args.model, args.log, args.runs_dir, read_key(args.api_key_env))
+    calibrating = None if args.no_calibration else _console.narrate
+    found = examine(args.url, args.model, args.log, args.runs_dir, read_key(args.api_key_env), calibrating)
     width = shutil.get_terminal_size((100, 24)).columns
     _console.emit(checkup_text(found) if args.json else checkup_lines(found, width))
     return int(ExitCode.SERVER if found.usable is False else ExitCode.PASS)

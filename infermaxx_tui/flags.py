@@ -105,6 +105,8 @@ def _add_tool_verbs(verb: _Verb) -> None:
     doctor.add_argument("--url", help="the server, with or without /v1")
     doctor.add_argument("--model", metavar="NAME", default="auto", help="the served model's name")
     doctor.add_argument("--log", metavar="FILE", help="the server's start-up log")
+    text = "do not measure this host's own errors, which takes some seconds"
+    doctor.add_argument("--no-calibration", action="store_true", help=text)
     doctor.add_argument("--api-key-env", default="VLLM_API_KEY", metavar="NAME", help="variable that holds the key")
     _add_runs_dir(doctor, "where run folders go")
     _add_json(doctor, "print JSON")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from contextlib import suppress
 
 import anyio
 import msgspec
 
-from infermaxx_tui import rundir
+from infermaxx_tui import calibrated, rundir
 from infermaxx_tui.certificate import cited
 from infermaxx_tui.core.events import StartupRead
 from infermaxx_tui.core.gpu_regime import sensor_lines, with_gpus
@@ -65,7 +66,13 @@ def prepare_run(
     for line in trap_lines(startup):
         note(line)
     return msgspec.structs.replace(
-        prepared, scenario_text=text, earlier=earlier, regime=regime, startup=startup, selftest=cited()
+        prepared,
+        scenario_text=text,
+        earlier=earlier,
+        regime=regime,
+        startup=startup,
+        selftest=cited(),
+        calibrated=calibrated.cited(time.time_ns() // 1_000_000),
     )
 
 

@@ -15,17 +15,20 @@ import msgspec
 from infermaxx_tui.core.stats import quantile
 
 SCHEMA: Final = 1
-FROZEN_MS: Final = 250.0
-"""A lag of the loop from which on a calibration says nothing: it measured whatever else ran."""
+FROZEN_MS: Final = 1000.0
+"""A lag of the loop from which on a calibration says nothing; core.limits.max_loop_lag_ms voids a run's times there."""
 LATE_SHARE: Final = 1.0
-"""Share of the period by which the server may be behind its own schedule (99th percentile) and still be a load."""
+"""Share of the period by which the server may be behind its own schedule (median): more, and it does not keep it up."""
 
 
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
-    """One streamed reply as both ends saw it; all times are µs of one monotonic clock."""
+    """One streamed reply, or the part of it that was measured, as both ends saw it.
 
-    ttft_ms: float
-    """As the runner logged it."""
+    All times are µs of one monotonic clock.
+    """
+
+    ttft_ms: float | None
+    """As the runner logged it; None for a reply that had begun before."""
     received_us: int
     """When the server had the request."""
     sent_us: tuple[int, ...]
@@ -109,7 +112,7 @@ def error_bars(
     why = missing or _unusable(samples, client, 1000 / rate_hz)
     if why is not None:
         return ErrorBars(streams=streams, rate_hz=rate_hz, reason=f"could not calibrate: {why}")
-    ttft = [one.ttft_ms - (one.sent_us[0] - one.received_us) / 1000 for one in samples]
+    ttft = [one.ttft_ms - (one.sent_us[0] - one.received_us) / 1000 for one in samples if one.ttft_ms is not None]
     gaps = [gap for one in samples for gap in _gap_errors_ms(one)]
     reads = [(came - sent) / 1000 for one in samples for came, sent in zip(one.came_us, one.sent_us, strict=True)]
     return ErrorBars(
@@ -137,10 +140,15 @@ def error_text(bar: ErrorBars) -> str:
         return f"{bar.load}: {bar.reason}"
     clumps = "" if bar.coalesced_share is None else f", {bar.coalesced_share:.1%} of reads in clumps"
     return (
-        f"{bar.load}: a TTFT measured here is +{bar.ttft_p50_ms:.2g} to +{bar.ttft_p99_ms:.2g} ms (p99) off, at most"
-        f" {bar.ttft_max_ms:.2g} (n {bar.n_ttft}); a gap {bar.gap_p50_ms:.2g} to {bar.gap_p99_ms:.2g} ms (p99;"
-        f" n {bar.n_gaps}); loop lag p99 {bar.loop_lag_p99_ms:.2g} ms{clumps}"
+        f"{bar.load}: a TTFT measured here is +{short(bar.ttft_p50_ms)} to +{short(bar.ttft_p99_ms)} ms (p99) off, at"
+        f" most {short(bar.ttft_max_ms)} (n {bar.n_ttft}); a gap {short(bar.gap_p50_ms)} to {short(bar.gap_p99_ms)} ms"
+        f" (p99; n {bar.n_gaps}); loop lag p99 {short(bar.loop_lag_p99_ms)} ms{clumps}"
     )
+
+
+def short(ms: float | None) -> str:
+    """Two digits, and never a power of ten."""
+    return "n/a" if ms is None else f"{ms:.2g}" if ms < 10 else f"{ms:.0f}"
 
 
 def _shown(ms: float | None) -> float | None:
@@ -154,9 +162,9 @@ def _gap_errors_ms(one: Sample) -> list[float]:
 
 
 def _unusable(samples: Sequence[Sample], client: Client, period_ms: float) -> str | None:
-    if not samples:
-        return "no reply came whole"
-    if any(len(one.came_us) != len(one.sent_us) or not one.sent_us for one in samples):
+    if not any(one.ttft_ms is not None for one in samples):
+        return "no reply began while it was measured"
+    if any(len(one.came_us) != len(one.sent_us) or (one.ttft_ms is not None and not one.sent_us) for one in samples):
         return "a reply came with other events than were sent"
     if any(came < sent for one in samples for came, sent in zip(one.came_us, one.sent_us, strict=True)):
         return "an event came before it was sent: the two processes do not share a clock"
@@ -164,10 +172,10 @@ def _unusable(samples: Sequence[Sample], client: Client, period_ms: float) -> st
     if worst is None:
         return "the loop's own lag was not measured"
     if worst > FROZEN_MS:
-        return f"the loop stood still for {worst:.0f} ms; something else took this machine"
+        return f"the loop stood still for {worst:.0f} ms"
     late = quantile(
-        [(sent - due) / 1000 for one in samples for sent, due in zip(one.sent_us, one.due_us, strict=True)], 0.99
+        [(sent - due) / 1000 for one in samples for sent, due in zip(one.sent_us, one.due_us, strict=True)], 0.5
     )
     if late is not None and late > LATE_SHARE * period_ms:
-        return f"the server itself was {late:.1f} ms late (p99) for events every {period_ms:g} ms"
+        return f"the server cannot keep it up here: half of what it sends is {late:.1f} ms late, or more"
     return None

@@ -8,6 +8,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from infermaxx_tui.core.calibration import Calibration
 from infermaxx_tui.core.display import harmless, one_line
 from infermaxx_tui.core.gpu import FAST, OK, SLOW, GpuCard, GpuProbe
 
@@ -40,6 +41,8 @@ class Checkup(msgspec.Struct, frozen=True, kw_only=True):
     items: tuple[Item, ...]
     type_next: tuple[str, ...]
     """Commands that make sense now."""
+    calibration: Calibration | None = None
+    """This host's own error bars; None if they were not asked for or could not be measured."""
 
 
 def checkup_lines(checkup: Checkup, width: int = 100) -> tuple[str, ...]:

@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import infermaxx_tui
 from infermaxx_tui.core.checkup import Checkup, Item, of_cards
 from infermaxx_tui.doctor.host import host_items
+from infermaxx_tui.doctor.instrument import instrument_items
 from infermaxx_tui.doctor.server import Examined, examine_server
 from infermaxx_tui.sensors import probe_local
 
 
-def examine(url: str | None, model: str, log: str | None, runs_dir: str | None, api_key: str | None) -> Checkup:
-    """Everything that can be seen without sending the model anything. Takes as long as the slowest answer."""
+def examine(
+    url: str | None,
+    model: str,
+    log: str | None,
+    runs_dir: str | None,
+    api_key: str | None,
+    calibrating: Callable[[str], None] | None = None,
+) -> Checkup:
+    """Everything that can be seen without sending the model anything. Takes as long as the slowest answer.
+
+    `calibrating` is told how long it takes to measure this host's own errors; without it they are not measured.
+    """
     items = host_items(runs_dir)
+    calibration = None
+    if calibrating is not None:
+        measured, calibration = instrument_items(calibrating)
+        items += measured
     probe = probe_local(url)
     items += of_cards(probe)
     server: Examined | None = None
@@ -26,6 +43,7 @@ def examine(url: str | None, model: str, log: str | None, runs_dir: str | None, 
         usable=server.usable if server is not None else None,
         items=tuple(items),
         type_next=_next(server),
+        calibration=calibration,
     )
 
 

@@ -22,7 +22,7 @@ def said(done: Done) -> dict[tuple[str, str], dict[str, Any]]:
 
 
 def test_this_host_alone(place: Place) -> None:
-    done = place.inside("doctor")
+    done = place.inside("doctor", "--no-calibration")
     assert done.code == ExitCode.PASS
     for word in ("machine", "Python", "packages", "terminal", "runs folder", "GPU", "what to type", "infermaxx demo"):
         assert word in done.out
@@ -30,7 +30,7 @@ def test_this_host_alone(place: Place) -> None:
 
 
 def test_a_server_that_can_be_used(place: Place, server: str) -> None:
-    done = place.inside("doctor", "--url", f"{server}/v1", "--json")
+    done = place.inside("doctor", "--no-calibration", "--url", f"{server}/v1", "--json")
     assert done.code == ExitCode.PASS
     page = json.loads(done.out)
     assert (page["usable"], page["url"], page["schema"]) == (True, server, 1)
@@ -45,7 +45,9 @@ def test_a_server_that_can_be_used(place: Place, server: str) -> None:
 
 def test_its_start_up_log_is_read(place: Place, tmp_path: Path) -> None:
     with sim(tmp_path / "sim") as url:
-        done = place.inside("doctor", "--url", url, "--log", str(tmp_path / "sim" / "log"), "--json")
+        done = place.inside(
+            "doctor", "--no-calibration", "--url", url, "--log", str(tmp_path / "sim" / "log"), "--json"
+        )
     items = said(done)
     assert items["start-up log", "pool_tokens"]["said"] == "262144"
     assert "max_model_len 65536" in items["start-up log", "pool_shape"]["said"]
@@ -53,13 +55,13 @@ def test_its_start_up_log_is_read(place: Place, tmp_path: Path) -> None:
 
 def test_a_log_of_another_server_is_told_apart(place: Place, server: str) -> None:
     log = str(LOGS / "vllm-0.26.0-h200-startup.log")
-    done = place.inside("doctor", "--url", server, "--log", log, "--json")
+    done = place.inside("doctor", "--no-calibration", "--url", server, "--log", log, "--json")
     assert "it is of vllm 0.26.0" in said(done)["start-up log", "log"]["said"]
 
 
 def test_nobody_there_exits_with_4_and_the_log_says_why(place: Place, free_port: int) -> None:
     log = str(LOGS / "vllm-0.26.0-h200-turboquant-failed-start.log")
-    done = place.inside("doctor", "--url", f"http://127.0.0.1:{free_port}", "--log", log)
+    done = place.inside("doctor", "--no-calibration", "--url", f"http://127.0.0.1:{free_port}", "--log", log)
     assert done.code == ExitCode.SERVER
     assert "connection refused" in done.out
     assert "FlashAttention version not detected" in " ".join(done.out.split())
@@ -67,14 +69,14 @@ def test_nobody_there_exits_with_4_and_the_log_says_why(place: Place, free_port:
 
 def test_a_window_that_is_small_gets_its_own_keys(place: Place, tmp_path: Path) -> None:
     with sim(tmp_path / "sim", "--max-model-len", "4096", "--pool", "8192") as url:
-        done = place.inside("doctor", "--url", url, "--json")
+        done = place.inside("doctor", "--no-calibration", "--url", url, "--json")
     commands = json.loads(done.out)["type_next"]
     assert all("--set sessions.target_depth=2048" in command for command in commands)
 
 
 def test_a_server_that_is_no_vllm_is_usable_and_says_little(place: Place) -> None:
     with PlainServer() as plain:
-        done = place.inside("doctor", "--url", plain.url, "--json")
+        done = place.inside("doctor", "--no-calibration", "--url", plain.url, "--json")
     assert done.code == ExitCode.PASS
     items = said(done)
     assert items["server", "engine"]["state"] == "unknown"
@@ -83,15 +85,15 @@ def test_a_server_that_is_no_vllm_is_usable_and_says_little(place: Place) -> Non
 
 @pytest.mark.parametrize("url", ["ftp://x", "http://user:pass@x", "http://"])
 def test_an_address_that_is_none_is_refused(place: Place, url: str) -> None:
-    assert place.inside("doctor", "--url", url).code == ExitCode.USAGE
+    assert place.inside("doctor", "--no-calibration", "--url", url).code == ExitCode.USAGE
 
 
 def test_a_key_is_never_shown(place: Place, tmp_path: Path) -> None:
     with sim(tmp_path / "sim", env={"VLLM_API_KEY": "geheim"}) as url:
         place.env["VLLM_API_KEY"] = "geheim"
-        good = place.inside("doctor", "--url", url, "--json")
+        good = place.inside("doctor", "--no-calibration", "--url", url, "--json")
         place.env["VLLM_API_KEY"] = "falsch"
-        bad = place.inside("doctor", "--url", url)
+        bad = place.inside("doctor", "--no-calibration", "--url", url)
     assert good.code == ExitCode.PASS
     assert bad.code == ExitCode.SERVER
     assert "geheim" not in good.out

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from infermaxx_tui.core.calibration import ErrorBars
+from infermaxx_tui.core.calibration import ErrorBars, short
 from infermaxx_tui.core.judges.check import Check, plural
 from infermaxx_tui.core.limits import Limits
 from infermaxx_tui.core.state import Distribution, RunState
@@ -43,8 +43,8 @@ def _figures(state: RunState) -> list[str]:
         said.append(f"connecting is part of TTFT: p50 {connect.p50_ms:.3g} ms, p99 {connect.p99_ms:.3g} ms")
     if bar is not None:
         said.append(
-            f"this host's own error at {bar.load}: TTFT +{bar.ttft_p50_ms:.2g} to +{bar.ttft_p99_ms:.2g} ms,"
-            f" gap {bar.gap_p99_ms:.2g} ms (p99)"
+            f"this host's own error at {bar.load}: TTFT +{short(bar.ttft_p50_ms)} to +{short(bar.ttft_p99_ms)} ms,"
+            f" gap {short(bar.gap_p99_ms)} ms (p99)"
         )
     return said
 

@@ -8,6 +8,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from infermaxx_tui.core.plan import ConversationPlan, SubagentPlan
+from infermaxx_tui.runner.dispatch import wanted_now
 
 
 class Crew:
@@ -54,4 +55,6 @@ class Crew:
                 if over is not None:
                     waited = True
                     await over.wait()
+        if waited:
+            wanted_now("meeting")
         return waited

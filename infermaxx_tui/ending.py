@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 from collections.abc import Callable
@@ -51,12 +52,21 @@ class Ending:
         os._exit(ExitCode.INTERRUPTED)
 
     async def obey(self, ask: Ask, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """While the run is on: the first signal asks it to end, another one ends the process."""
-        with anyio.open_signal_receiver(*HANDED_ON) as signals:
-            self._began = True
-            task_status.started()
-            async for number in signals:
-                if self._asked:
-                    self._at_once()
-                self._asked = True
-                ask("sigint" if number == signal.SIGINT else "sigterm")
+        """While the run is on: the first signal asks it to end, another one ends the process, whatever goes on."""
+        loop = asyncio.get_running_loop()
+
+        def inside(number: int, frame: FrameType | None) -> None:
+            if self._asked:
+                self._at_once()
+            self._asked = True
+            loop.call_soon_threadsafe(ask, "sigint" if number == signal.SIGINT else "sigterm")
+
+        self._began = True
+        for number in HANDED_ON:
+            signal.signal(number, inside)
+        task_status.started()
+        try:
+            await anyio.sleep_forever()
+        finally:  # never the default handlers, which would end the process while the verdict is written
+            for number in HANDED_ON:
+                signal.signal(number, self._outside)

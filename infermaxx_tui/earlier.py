@@ -7,7 +7,7 @@ from pathlib import Path
 from infermaxx_tui import rundir
 from infermaxx_tui.core.canary import make_labels, make_tags
 from infermaxx_tui.core.events import Record, TagIssued
-from infermaxx_tui.log import read_log
+from infermaxx_tui.log import Follower, parts
 from infermaxx_tui.rundir import RunFolder
 
 EARLIER_RUNS = 20
@@ -29,18 +29,24 @@ def known_tags(root: Path, own: RunFolder) -> Known:
 
 
 def _issued_tags(run: RunFolder) -> tuple[str, ...]:
-    tags: list[str] = []
+    """Tags of all segments, the newest first."""
     try:
-        for place, record in enumerate(read_log(run.path)):
-            event = record.event if isinstance(record, Record) else None
-            if isinstance(event, TagIssued):
-                if event.tag and event.kind != "decoy":
-                    tags.append(event.tag)
-            elif tags or place >= _LINES_BEFORE_TAGS:
-                break
+        found = [tag for path in reversed(parts(run.path)) for tag in _issued_in(path)]
     except OSError:
         return ()
-    return tuple(tags[:_TAGS_OF_ONE_RUN])
+    return tuple(found[:_TAGS_OF_ONE_RUN])
+
+
+def _issued_in(part: Path) -> list[str]:
+    tags: list[str] = []
+    for place, record in enumerate(Follower(part).read()):
+        event = record.event if isinstance(record, Record) else None
+        if isinstance(event, TagIssued):
+            if event.tag and event.kind != "decoy":
+                tags.append(event.tag)
+        elif tags or place >= _LINES_BEFORE_TAGS:
+            break
+    return tags
 
 
 def earlier_conversation(faults: tuple[str, ...], key: str) -> tuple[Known, tuple[tuple[str, str], ...]]:

@@ -6,13 +6,26 @@ import secrets
 
 import anyio
 import httpx
+import msgspec
 
+from infermaxx_tui.core.blocks import Stretch, Words, stretches
 from infermaxx_tui.core.events import StartupRead
 from infermaxx_tui.core.gpu_regime import with_gpus
 from infermaxx_tui.core.plan import Lengths, Plan, plan, resolve_limits
+from infermaxx_tui.core.prefix_truth import RENDERED_AT_MOST, truth_lines
+from infermaxx_tui.core.probes import deepest
 from infermaxx_tui.core.render import Renderer
-from infermaxx_tui.core.scenario import Scenario, ScenarioError
-from infermaxx_tui.core.segments import TokenisedTranscript
+from infermaxx_tui.core.replaying import (
+    check_replay,
+    is_trace,
+    opens_of,
+    replay_notes,
+    spawns,
+    trace_lengths,
+    with_subagents,
+)
+from infermaxx_tui.core.scenario import Scenario, ScenarioError, Sessions
+from infermaxx_tui.core.segments import TokenisedTranscript, end_of_turn
 from infermaxx_tui.core.transcript import Session
 from infermaxx_tui.idcache import tokenise_cached
 from infermaxx_tui.regimes import Sent, regime_of
@@ -51,14 +64,18 @@ async def prepare(
     remark: str | None = None
     if renderer is None:
         renderer, remark = _renderer(scenario, facts, url, api_key)
-    tokenised: tuple[TokenisedTranscript, ...] = ()
-    if renderer is not None:
-        tokenised = tuple(tokenise_cached(session, renderer) for session in loaded.transcripts)
-    lengths = lengths_of(loaded.transcripts, tokenised)
+    check_replay(scenario, loaded.transcripts, loaded.source)
+    tokenised = tokenised_by(renderer, loaded.transcripts)
+    lengths = lengths_of(loaded.transcripts, tokenised, scenario.sessions)
     seed, nonce = scenario.seed, wish.nonce or secrets.token_hex(8)
-    planned = plan(scenario, lengths, seed, nonce)
+    planned = with_subagents(plan(scenario, lengths, seed, nonce, wish.segment), loaded.transcripts, scenario.sessions)
     resolve_limits(scenario, planned)
     notes = (*damage(loaded.transcripts), *preflight(scenario, planned, facts))
+    remarks = replay_notes(scenario, loaded.transcripts, planned)
+    if renderer is not None and not is_trace(loaded.transcripts):
+        most = 0 if isinstance(renderer, ServerRenderer) else RENDERED_AT_MOST
+        remarks += truth_lines(loaded.transcripts, renderer, scenario.sessions.prompt == "chat", most)
+    notes += remarks
     notes += tuple(line for line in (remark, retokenised(scenario, facts)) if line is not None)
     prepared = Prepared(
         scenario=scenario,
@@ -75,8 +92,27 @@ async def prepare(
         model=facts.model,
         stale=stale,
         startup=startup,
+        remarks=remarks,
+        traces=made_text(renderer, loaded.transcripts, nonce),
+        end_tokens=0 if renderer is None else len(end_of_turn(renderer)),
     )
     return prepared, notes
+
+
+def tokenised_by(renderer: Renderer | None, transcripts: tuple[Session, ...]) -> tuple[TokenisedTranscript, ...]:
+    """The transcripts as ids; none without a tokenizer, and of traces without text."""
+    if renderer is None or is_trace(transcripts):
+        return ()
+    return tuple(tokenise_cached(session, renderer) for session in transcripts)
+
+
+def made_text(
+    renderer: Renderer | None, transcripts: tuple[Session, ...], nonce: str
+) -> tuple[tuple[Stretch, ...], ...]:
+    """What stands for the text of traces without any, another one in each run; none for other transcripts."""
+    if renderer is None or not is_trace(transcripts):
+        return ()
+    return stretches(transcripts, Words(renderer, nonce))
 
 
 def prepare_now(
@@ -137,19 +173,33 @@ def retokenised(scenario: Scenario, facts: ServerFacts) -> str | None:
     )
 
 
-def lengths_of(transcripts: tuple[Session, ...], tokenised: tuple[TokenisedTranscript, ...]) -> tuple[Lengths, ...]:
+def lengths_of(
+    transcripts: tuple[Session, ...], tokenised: tuple[TokenisedTranscript, ...], sessions: Sessions | None = None
+) -> tuple[Lengths, ...]:
     """Token counts of the transcripts; without a tokenizer a quarter of the characters, for chaining alone."""
-    if tokenised:
-        return tuple(
-            Lengths(tuple(len(r.delta_ids) for r in t.requests), tuple(len(r.reply_ids) for r in t.requests))
-            for t in tokenised
-        )
+    if is_trace(transcripts):
+        lengths = [trace_lengths(session) for session in transcripts]
+    elif tokenised:
+        lengths = [
+            Lengths(
+                tuple(len(r.delta_ids) for r in t.requests), tuple(len(r.reply_ids) for r in t.requests), opens_of(s)
+            )
+            for s, t in zip(transcripts, tokenised, strict=True)
+        ]
+    else:
+        lengths = [
+            Lengths(
+                tuple(sum(len(m.content) for m in r.delta) // 4 for r in t.requests),
+                tuple(len(r.reply.content) // 4 for r in t.requests),
+                opens_of(t),
+            )
+            for t in transcripts
+        ]
+    beside = (sessions or Sessions()).subagents == "parallel"
+    children = {spawn.transcript for spawn in spawns(transcripts)} if beside else set()
     return tuple(
-        Lengths(
-            tuple(sum(len(m.content) for m in r.delta) // 4 for r in t.requests),
-            tuple(len(r.reply.content) // 4 for r in t.requests),
-        )
-        for t in transcripts
+        msgspec.structs.replace(one, child=number in children) if children else one
+        for number, one in enumerate(lengths)
     )
 
 
@@ -165,6 +215,12 @@ def preflight(scenario: Scenario, planned: Plan, facts: ServerFacts) -> tuple[st
                 "sessions.target_depth",
                 f"{target} tokens, a reply of {reply}, the recall question and its budget of {budget} need {need},"
                 f" and max_model_len is {window}: {_fitting(target, reply, budget, window)}",
+            )
+        if (most := deepest(scenario.probes)) > window:
+            raise ScenarioError(
+                scenario.name,
+                "probes",
+                f"the deepest prompt and its reply need {most} tokens, and max_model_len is {window}: set smaller depths",
             )
     pool = facts.cache.pool_tokens if facts.cache is not None else None
     each = target + max(reply, budget)

@@ -10,7 +10,10 @@ from typing import Final, Literal
 import msgspec
 import orjson
 
+from infermaxx_tui.core.controls import Controls
 from infermaxx_tui.core.event import Event, Hit, Host
+from infermaxx_tui.core.events_controls import ControlAnswered, ControlAsked, StageBegan
+from infermaxx_tui.core.events_probes import ProbeAsked
 from infermaxx_tui.core.events_quality import QualityAsked
 from infermaxx_tui.core.events_read import (
     Calibrated,
@@ -24,14 +27,18 @@ from infermaxx_tui.core.events_read import (
     MetricsRead,
     StartupRead,
 )
+from infermaxx_tui.core.events_resume import Resumed
 from infermaxx_tui.core.limits import Limits
 from infermaxx_tui.core.predictions import Prediction
+from infermaxx_tui.core.probes import Probe
 from infermaxx_tui.core.regime import Regime
 
 __all__ = (
     "Calibrated",
     "CancelSettled",
     "ClockJumped",
+    "ControlAnswered",
+    "ControlAsked",
     "CountsReconciled",
     "Event",
     "GateChecked",
@@ -41,16 +48,22 @@ __all__ = (
     "Host",
     "InstrumentRead",
     "MetricsRead",
+    "ProbeAsked",
     "QualityAsked",
+    "Resumed",
+    "StageBegan",
     "StartupRead",
 )
 """Names that are defined beside this module and belong to it."""
 
 SCHEMA = 1
 
-RequestKind = Literal["turn", "recall", "tail", "absent", "reask_alone", "reask_load", "load", "warmup", "quality"]
+RequestKind = Literal[
+    "turn", "recall", "tail", "absent", "reask_alone", "reask_load", "load", "warmup", "quality", "control", "probe"
+]
 """Why a request was sent: a main-line turn; a recall of a tag; a tail sentinel; a label never planted;
-a miss asked again alone, or under load; the load for that; an earlier run's conversation; a quality task."""
+a miss asked again alone, or under load; the load for that; an earlier run's conversation; a quality task; a control;
+a probe of speed or ability."""
 
 Outcome = Literal[
     "ok",
@@ -98,6 +111,11 @@ class RunStarted(Event, frozen=True, kw_only=True):
     quality_tasks: int = 0
     """Tasks with one right answer that each phase asks; 0: none."""
     quality_when: tuple[Literal["before", "during", "after"], ...] = ()
+    wave_size: int = 0
+    """Conversations that are open together; 0: as many as `at_once`. More than `at_once`: they take turns."""
+    controls: Controls = Controls()
+    probes: tuple[Probe, ...] = ()
+    """How many of each control are planned."""
 
 
 class RegimeNoted(Event, frozen=True, kw_only=True):
@@ -129,6 +147,8 @@ class SessionStarted(Event, frozen=True, kw_only=True):
     wave: int
     transcripts: tuple[str, ...]
     planned_recalls: int
+    parent: int | None = None
+    """The conversation that a subagent runs under."""
 
 
 class SessionEnded(Event, frozen=True, kw_only=True):
@@ -151,6 +171,8 @@ class TagPlanted(Event, frozen=True, kw_only=True):
     depth_tokens: int
     """Tokens of rendered prompt before the tag."""
     turn: int
+    again: bool = False
+    """It had been planted before, in a context that a compaction has ended."""
 
 
 class RequestStarted(Event, frozen=True, kw_only=True):
@@ -164,6 +186,8 @@ class RequestStarted(Event, frozen=True, kw_only=True):
     """From our ids; None in chat mode."""
     max_tokens: int
     salted: bool = False
+    opens: str = ""
+    """Why the prompt begins anew at this turn: `compaction`, `clear`, `fork` or `subagent`; else empty."""
 
 
 class TagAsked(Event, frozen=True, kw_only=True):
@@ -237,7 +261,13 @@ class RequestEnded(Event, frozen=True, kw_only=True):
     distinct_trigrams: float | None = None
     """Share of the reply's trigrams of tokens that are different ones; None for a short reply or without ids."""
     prefix_shared: float | None = None
-    """Share of the prompt that is the previous prompt plus reply; 1.0 when it is equal; None on a first turn."""
+    """Share of the previous prompt plus reply that the prompt begins with; 1.0: all of it; None on a first turn."""
+    prefix_tokens: int | None = None
+    """The same in tokens: what a prefix cache can give at the most."""
+    prefix_missed: int | None = None
+    """Tokens of the previous prompt plus reply from the first one on that differs; 0: none."""
+    forced: bool = False
+    """Its length was forced to the recorded one, whatever the model wanted."""
 
 
 class GapNoted(Event, frozen=True, kw_only=True):
@@ -325,7 +355,12 @@ AnyEvent = (
     | GpuRead
     | Calibrated
     | ClockJumped
+    | ProbeAsked
     | QualityAsked
+    | StageBegan
+    | ControlAsked
+    | ControlAnswered
+    | Resumed
     | RunEnded
 )
 

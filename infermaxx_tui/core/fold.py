@@ -7,6 +7,7 @@ all that is kept depends on the events alone and on their order.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from infermaxx_tui.core import events as e
 from infermaxx_tui.core.events import Outcome, Record, RequestKind, StartupRead, Unknown
@@ -15,7 +16,11 @@ from infermaxx_tui.core.fold_delivery import DELIVERY_KINDS
 from infermaxx_tui.core.fold_gauges import distribution
 from infermaxx_tui.core.fold_parts import FoldParts
 from infermaxx_tui.core.fold_server import newest_gate
+from infermaxx_tui.core.inflation import worst
 from infermaxx_tui.core.state import Instrument, Meta, Planned, RunState
+
+REPLIES_GO: Final = ("recorded", "length_matched_recorded")
+"""Modes in which what the model said stands in no later prompt."""
 
 
 def _already_in_the_beats(event: e.GapNoted) -> None:
@@ -41,6 +46,8 @@ class Fold:
         self._gpus = parts.gpus
         self._quality = parts.quality
         self._paces = parts.paces
+        self._controls = parts.controls
+        self._probes = parts.probes
         self._drift = parts.drift
         self._run = parts.run
         self._plain: dict[type[e.Event], Callable[..., None]] = {
@@ -52,14 +59,19 @@ class Fold:
             e.RegimeNoted: self._regime_noted,
             e.TagIssued: self._replies.issued,
             e.TagsKnown: self._replies.known,
-            e.SessionStarted: self._sessions.started,
+            e.SessionStarted: self._session_started,
             e.SessionEnded: self._sessions.ended,
             e.TagPlanted: self._tag_planted,
             e.TagAsked: self._tag_asked,
             e.QualityAsked: self._quality.asked,
+            e.ProbeAsked: self._probes.asked,
+            e.StageBegan: self._stage_began,
+            e.ControlAsked: self._control_asked,
+            e.ControlAnswered: self._controls.answered,
             e.GapNoted: _already_in_the_beats,
             e.StopAsked: self._stop_asked,
             e.Noted: self._noted,
+            e.Resumed: self._run.resumes.append,
             e.RunEnded: self._run_ended,
         }
         """Events of which it does not matter where or when they were logged."""
@@ -122,7 +134,10 @@ class Fold:
                 started_wall_ms=record.wall_ms,
                 predictions=event.predictions,
                 predictions_sha256=event.predictions_sha256,
+                wave_size=event.wave_size or event.at_once,
             )
+            self._controls.planned = event.controls
+            self._probes.planned = event.probes
             self._replies.run = event.run
             self._quality.started(event)
             self._run.segment = self._replies.segment = event.segment
@@ -135,17 +150,20 @@ class Fold:
             self._itself.segment_began()
             self._deliveries.segment_began()
             self._quality.segment_began()
-            self._run.stop_by = self._run.ended = None
-            self._run.duration_over = False
+            self._controls.segment_began()
+            self._probes.segment_began()
+            self._gauges.segment_began()
+            self._run.segment_began()
 
     def _regime_noted(self, event: e.RegimeNoted) -> None:
         self._run.regime = event.regime
         self._replies.max_model_len = event.regime.max_model_len
-        self._replies.replies_stay = event.regime.replies_mode != "recorded"
+        self._replies.replies_stay = event.regime.replies_mode not in REPLIES_GO
 
     def _metrics_read(self, record: Record, event: e.MetricsRead) -> None:
         self._gauges.metrics(event)
-        self._paces.read(event)
+        self._paces.read(event, self._controls.solo_pace)
+        self._controls.read(event, len(self._streams.open))
         self.server.read(event, record.mono_us)
         self._drift.metrics(record, event)
 
@@ -159,9 +177,17 @@ class Fold:
     def _tag_planted(self, event: e.TagPlanted) -> None:
         self._streams.planted(event.session)
         self._replies.planted(event)
-        self._sessions.of(event.session).planted += 1
+        self._sessions.of(event.session).planted += not event.again
+
+    def _stage_began(self, event: e.StageBegan) -> None:
+        self._controls.began(event)
+        self._replies.began(self._controls.solo, event.stage == "after")
+
+    def _control_asked(self, event: e.ControlAsked) -> None:
+        self._controls.asked(event, len(self._streams.open))
 
     def _request_started(self, record: Record, event: e.RequestStarted) -> None:
+        self._controls.sent()
         self._streams.started(event, record.mono_us)
         self.server.sent(record.mono_us, len(self._streams.open))
         if event.kind == "turn":
@@ -206,8 +232,12 @@ class Fold:
             self._deliveries.ended(at, record.mono_us, event, self._replies.max_model_len)
         if outcome != "ok":
             self._availability.ended(at, event)
+        self._controls.ended(at, event, self._replies.max_model_len)
         if kind == "turn":
+            self.parts.prefixes.ended(at, event)
             self._paces.ended(event, self._sessions.of(event.session).wave)
+        elif kind == "probe":
+            self._probes.ended(record.mono_us, event, None if opened is None else opened.since_us)
         elif kind == "quality":
             self._quality.ended(at, event, opened, self._streams, self._replies.max_model_len)
         recall = self._replies.ended(at, event, opened, self._streams)
@@ -239,6 +269,10 @@ class Fold:
     def _gpu_read(self, record: Record, event: e.GpuRead) -> None:
         self._gpus.read(record, event, len(self._streams.open), self._streams.in_flight_peak > 0)
 
+    def _session_started(self, event: e.SessionStarted) -> None:
+        if self._sessions.started(event):
+            self._replies.given_up(event.session)
+
     def _noted(self, event: e.Noted) -> None:
         self._run.notes.append(event.text)
 
@@ -268,12 +302,15 @@ class Fold:
         lines, streams, sessions, replies = self._lines, self._streams, self._sessions, self._replies
         availability, gauges = self._availability, self._gauges
         quality = self._quality.seen()
-        withheld = self._quality.withheld(quality)
+        recalls, tails, absents, alone = replies.answers()
+        inflated = worst((*self._paces.inflations(), *self._controls.inflations(self._paces.whole)))
+        withheld = self._quality.withheld(quality) or (inflated.said if inflated is not None else None)
         rates = {} if withheld is not None else sessions.rates()
         return RunState(
             meta=self._run.meta,
             regime=self._run.regime,
             segments=self._run.segment + 1,
+            resumes=tuple(self._run.resumes),
             events=lines.events,
             elapsed_ms=lines.elapsed_us / 1000.0,
             last_wall_ms=lines.last_wall_ms,
@@ -283,11 +320,13 @@ class Fold:
                 absents=replies.issued_kinds["absent"],
             ),
             sessions=sessions.states(streams.open, lines.last_us, rates),
-            recalls=tuple(replies.recalls.rows),
-            tails=tuple(replies.tails.rows),
-            absents=tuple(replies.absents.rows),
+            recalls=recalls,
+            tails=tails,
+            absents=absents,
+            alone=alone,
             asked_unanswered=max(self._run.asked - self._run.answered, 0),
             outcomes=self._outcomes_by_kind(),
+            outcomes_before=dict(self._run.outcomes_before),
             delivery=self._deliveries.delivery(),
             degenerate=replies.degeneration(),
             leaks=tuple(replies.leaks.rows),
@@ -322,9 +361,13 @@ class Fold:
             startup=self._run.startup,
             gates=tuple(self._run.gates.values()),
             quality=quality,
-            inflation=self._paces.inflation(),
+            probes=self._probes.seen(),
+            inflation=inflated,
+            pace=self._paces.whole.seen(),
+            controls=self._controls.seen(self._paces.whole),
             speed_withheld=withheld,
             drift=self._drift.seen(),
+            prefix=self.parts.prefixes.seen(),
         )
 
     def _outcomes_by_kind(self) -> dict[RequestKind, dict[Outcome, int]]:

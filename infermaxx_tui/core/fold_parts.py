@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from infermaxx_tui.core.events import GateChecked, Outcome, RequestKind, StartupRead
+from infermaxx_tui.core.events import GateChecked, Outcome, RequestKind, Resumed, StartupRead
 from infermaxx_tui.core.evidence import Recall
 from infermaxx_tui.core.fold_availability import Availability
+from infermaxx_tui.core.fold_controls import ControlsKept
 from infermaxx_tui.core.fold_delivery import Deliveries, Tally
 from infermaxx_tui.core.fold_drift import Drift
 from infermaxx_tui.core.fold_gauges import Gauges
@@ -17,6 +18,8 @@ from infermaxx_tui.core.fold_gpu import Gpus
 from infermaxx_tui.core.fold_inflation import Paces
 from infermaxx_tui.core.fold_instrument import SelfReadings
 from infermaxx_tui.core.fold_lines import Lines
+from infermaxx_tui.core.fold_prefix import Prefixes
+from infermaxx_tui.core.fold_probes import Probes
 from infermaxx_tui.core.fold_quality import Quality
 from infermaxx_tui.core.fold_replies import Replies
 from infermaxx_tui.core.fold_server import ServerSide
@@ -46,6 +49,8 @@ class RunFacts:
     asked: int = 0
     answered: int = 0
     outcomes: dict[tuple[RequestKind, Outcome], int] = field(default_factory=dict)
+    outcomes_before: dict[Outcome, int] = field(default_factory=dict)
+    """Those of the segments before the newest."""
     anomalies: dict[str, int] = field(default_factory=dict)
     generated_tokens: int = 0
     prompt_tokens: int = 0
@@ -56,6 +61,17 @@ class RunFacts:
     duration_over: bool = False
     notes: deque[str] = field(default_factory=_notes)
     newest: Recall | None = None
+    resumes: list[Resumed] = field(default_factory=list)
+
+    def segment_began(self) -> None:
+        """The run goes on: how it had ended, what was never answered and what could not be written is a story now."""
+        self.stop_by = self.ended = None
+        self.duration_over = False
+        self.asked = self.answered
+        self.evidence_lost = Tally()
+        self.outcomes_before = {}
+        for (_, outcome), n in self.outcomes.items():
+            self.outcomes_before[outcome] = self.outcomes_before.get(outcome, 0) + n
 
 
 class FoldParts(msgspec.Struct):
@@ -74,4 +90,7 @@ class FoldParts(msgspec.Struct):
     quality: Quality = msgspec.field(default_factory=Quality)
     drift: Drift = msgspec.field(default_factory=Drift)
     paces: Paces = msgspec.field(default_factory=Paces)
+    prefixes: Prefixes = msgspec.field(default_factory=Prefixes)
+    controls: ControlsKept = msgspec.field(default_factory=ControlsKept)
+    probes: Probes = msgspec.field(default_factory=Probes)
     run: RunFacts = msgspec.field(default_factory=RunFacts)

@@ -34,7 +34,7 @@ class Measure(msgspec.Struct, frozen=True, kw_only=True):
     planned: int = 1
     """Repetitions that were wanted."""
     reason: str | None = None
-    """Why repetitions are missing; None if none is."""
+    """Why the first of the missing repetitions is missing; None if none is."""
     note: str | None = None
     """What must be said beside it, e.g. that lengths were forced."""
 
@@ -65,7 +65,9 @@ def measure_text(one: Measure) -> str:
     n = len(one.values)
     said = f"{label}: {number_text(one.median)} {one.unit}"
     said += f" ({number_text(spread[0])} to {number_text(spread[1])}, n {n})" if n > 1 else " (n 1)"
-    extras = [text for text in (one.note, one.reason) if text]
+    extras = [one.note] if one.note else []
+    if one.reason:
+        extras.append(f"{max(one.planned - n, 1)} left out: {one.reason}")
     return "; ".join((said, *extras))
 
 

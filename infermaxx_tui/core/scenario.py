@@ -9,8 +9,10 @@ from typing import Literal, TypeVar
 
 import msgspec
 
+from infermaxx_tui.core.controls import Controls
 from infermaxx_tui.core.limits import Limits
 from infermaxx_tui.core.predictions import Prediction
+from infermaxx_tui.core.probes import Probe
 from infermaxx_tui.core.scenario_checks import complaints
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -69,12 +71,26 @@ class Sessions(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     target_depth: int = 8000
     think_time: Literal["none", "recorded"] | float = "none"
     max_think_s: float = 15.0
-    """Recorded think times and tool delays are cut to this."""
+    """Recorded think times of people are cut to this, and those of tools where `max_tool_s` is not given."""
+    max_tool_s: float | None = None
+    """Recorded delays of tools are cut to this."""
+    output: Literal["natural", "recorded"] = "natural"
+    """`recorded`: main-line replies are forced to the lengths that were recorded, and then nobody can tell babble in
+    them. Traces without text are always played so. Questions are answered freely in any case."""
+    subagents: Literal["parallel", "alone"] = "parallel"
+    """`parallel`: a subagent starts when its parent has made the reply that started it. `alone`: each is a transcript
+    like any other."""
+    request_nonce: bool = False
+    """A random line at the head of the system prompt, another one in each request, as some clients and proxies send."""
+    timestamp: Literal["none", "second", "minute", "hour", "day"] = "none"
+    """The time of sending at the head of the system prompt, to the second, minute, hour or day."""
     ramp_s: float = 0.0
     """Seconds between the starts of two conversations of a wave."""
     control: Literal["none", "serial"] = "none"
-    cache_salt: Literal["none", "session"] = "none"
-    """`session`: a salt of its own for each conversation, so that none shares another's prefix cache."""
+    """`serial`: the same conversations take turns, with one request in flight over the whole run."""
+    cache_salt: Literal["none", "session", "auto"] = "none"
+    """`session`: a salt of its own for each conversation, so that none shares another's prefix cache. `auto`: only
+    where one transcript serves several conversations at once."""
 
 
 class Reply(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -167,6 +183,9 @@ class Scenario(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     reply: Reply = Reply()
     canaries: Canaries = Canaries()
     quality: Quality = Quality(tasks=0)
+    controls: Controls = Controls()
+    probes: tuple[Probe, ...] = ()
+    """What is measured with nothing beside, before the conversations, one `[[probes]]` each."""
     stop: Stop = Stop()
     gates: Gates = Gates()
     limits: Limits = Limits()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from infermaxx_tui.core.limits import DRIFT_MARGINS
 from infermaxx_tui.core.predictions import wrong_with
+from infermaxx_tui.core.probes import wrong_with as probe_wrong_with
 from infermaxx_tui.core.words import FIRST, SECOND
 
 if TYPE_CHECKING:
@@ -28,6 +29,12 @@ _LEAST_INTERVAL_S = 0.5
 _MOST_INTERVAL_S = 60.0
 _MAX_TASKS = 960
 """Quality tasks of a set; more of the same kinds would tell no more."""
+_MAX_CONTROLS = 64
+"""Prompts of a control; more of them take long and tell no more."""
+_KEY_FLAG = re.compile(r"--?(?:api[-_]key|hf[-_]token)(?:=|$)")
+_KEY_NAME = re.compile(r"(?:^|_)(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$", re.IGNORECASE)
+_WRITTEN_DOWN = "what a scenario says is written down: put it into a variable of your own environment"
+"""Process lists, logs and run folders show a scenario; they do not show the environment that it is started in."""
 MAX_LABELS = len(FIRST) * len(SECOND)
 """Lot tags, sentinels and absent labels that one run can name."""
 
@@ -49,6 +56,14 @@ def complaints(s: Scenario) -> Iterator[Complaint]:
     yield from _sensors(s)
     yield from limit_complaints(s.limits, "limits.")
     yield from _predictions(s)
+    yield from _probes(s)
+
+
+def _probes(s: Scenario) -> Iterator[Complaint]:
+    for place, one in enumerate(s.probes):
+        wrong = probe_wrong_with(one)
+        if wrong is not None:
+            yield f"probes[{place}].{wrong[0]}", wrong[1]
 
 
 def _predictions(s: Scenario) -> Iterator[Complaint]:
@@ -67,6 +82,14 @@ def _server(s: Scenario) -> Iterator[Complaint]:
         yield f"server.{given[1]}", f"server.{given[0]} is given too; keep one of url, launch and sim"
     if s.server.log is not None and (s.server.launch or s.server.sim):
         yield "server.log", "belongs to server.url: a server that the run starts has a log of its own in the run folder"
+    if any(_KEY_FLAG.match(word) for word in s.server.launch):
+        yield "server.launch", f"holds a key, and {_WRITTEN_DOWN}, which a launched server has too"
+    for name in s.server.env:
+        if _KEY_NAME.search(name):
+            yield (
+                f"server.env.{name}",
+                f"holds a key, and {_WRITTEN_DOWN} of that name, which a launched server has too",
+            )
     if not s.transcripts.paths:
         yield "transcripts.paths", "names no transcript"
 
@@ -81,6 +104,10 @@ def _counts(s: Scenario) -> Iterator[Complaint]:
         ("canaries.per_session", s.canaries.per_session, 0, MAX_LABELS),
         ("quality.tasks", s.quality.tasks, 0, _MAX_TASKS),
         ("quality.max_tokens", s.quality.max_tokens, 1, _MAX_TOKENS),
+        ("controls.repeat", s.controls.repeat, 0, _MAX_CONTROLS),
+        ("controls.cache", s.controls.cache, 0, _MAX_CONTROLS),
+        ("controls.salt", s.controls.salt, 0, _MAX_CONTROLS),
+        ("controls.after", s.controls.after, 0, _MAX_CONTROLS),
     ):
         if number < least:
             yield key, f"{number} is too small; the least is {least}"
@@ -104,6 +131,7 @@ def _seconds(s: Scenario) -> Iterator[Complaint]:
         ("server.quiet_s", s.server.quiet_s),
         ("sessions.think_time", think if isinstance(think, float) else 0.0),
         ("sessions.max_think_s", s.sessions.max_think_s),
+        ("sessions.max_tool_s", s.sessions.max_tool_s or 0.0),
         ("sessions.ramp_s", s.sessions.ramp_s),
     ):
         if not 0 <= seconds <= _MAX_SECONDS:
@@ -121,7 +149,7 @@ def _canaries(s: Scenario) -> Iterator[Complaint]:
         if any(not 0.0 <= f <= 1.0 for f in fractions):
             yield key, "fractions of target_depth lie between 0 and 1"
     per_session = canaries.per_session + canaries.head + canaries.tail + canaries.absent
-    labels = per_session * s.sessions.count * s.sessions.rounds
+    labels = per_session * (s.sessions.count * s.sessions.rounds + s.controls.solo) + s.controls.salt
     if labels > MAX_LABELS:
         yield (
             "sessions.rounds",
@@ -132,8 +160,8 @@ def _canaries(s: Scenario) -> Iterator[Complaint]:
 
 def _sensors(s: Scenario) -> Iterator[Complaint]:
     sensors = s.sensors
-    if sensors.metrics_url is not None and not re.fullmatch(r"https?://[^/\s@]+(/\S*)?", sensors.metrics_url):
-        yield "sensors.metrics_url", "write http://HOST:PORT/metrics, without a user or a password"
+    if sensors.metrics_url is not None and not re.fullmatch(r"https?://[^/\s@?#]+(/[^\s?#]*)?", sensors.metrics_url):
+        yield "sensors.metrics_url", "write http://HOST:PORT/metrics, without a user, a password or a query"
     if sensors.metrics_url is not None and sensors.ssh is not None:
         yield "sensors.ssh", "sensors.metrics_url is given too; keep one of them"
     if sensors.ssh is not None and not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.@:%-]*", sensors.ssh):

@@ -10,14 +10,17 @@ from typing import Literal
 
 import msgspec
 
+from infermaxx_tui.core.controls_seen import ControlsSeen
 from infermaxx_tui.core.drift import DriftSeen
-from infermaxx_tui.core.events import GateChecked, Host, Outcome, RequestKind, StartupRead
+from infermaxx_tui.core.events import GateChecked, Host, Outcome, RequestKind, Resumed, StartupRead
 from infermaxx_tui.core.evidence import Findings, Leak, Loss, Recall, Ref
 from infermaxx_tui.core.fold_instrument import Sight
+from infermaxx_tui.core.fold_probes import ProbesSeen
 from infermaxx_tui.core.gpu_summary import GpuSummary
-from infermaxx_tui.core.inflation import Inflation
+from infermaxx_tui.core.inflation import Inflation, PaceSeen
 from infermaxx_tui.core.limits import Limits
 from infermaxx_tui.core.predictions import Prediction
+from infermaxx_tui.core.prefix_seen import PrefixSeen
 from infermaxx_tui.core.quality.gate import Asked
 from infermaxx_tui.core.regime import Regime
 from infermaxx_tui.core.server_seen import ServerSeen
@@ -40,6 +43,13 @@ class Meta(msgspec.Struct, frozen=True, kw_only=True):
     started_wall_ms: int
     predictions: tuple[Prediction, ...] = ()
     predictions_sha256: str = ""
+    wave_size: int = 0
+    """Conversations that are open together."""
+
+    @property
+    def interleaved(self) -> int | None:
+        """Conversations that take turns with one request in flight; None where they do not."""
+        return self.wave_size if self.at_once == 1 and self.wave_size > 1 else None
 
 
 Phase = Literal["prefill", "decoding", "between", "ended"]
@@ -70,6 +80,8 @@ class SessionState(msgspec.Struct, frozen=True, kw_only=True):
     silent_ms: float | None
     """Log time since the newest token or the start of the request; None when no request is open."""
     ended: str | None
+    parent: int | None = None
+    """The conversation that a subagent runs under."""
 
 
 class Delivery(msgspec.Struct, frozen=True):
@@ -88,6 +100,10 @@ class Degenerate(msgspec.Struct, frozen=True):
     found: Findings
     recalls: int
     """How many of them answered a recall question."""
+    after: int = 0
+    """How many of them answered a trivial prompt after the run."""
+    forced: int = 0
+    """Replies of a forced length, which are none of the others: whether they degenerated cannot be told."""
 
 
 class Distribution(msgspec.Struct, frozen=True):
@@ -184,9 +200,11 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     planned: Planned
     sessions: tuple[SessionState, ...]
     recalls: tuple[Recall, ...]
-    """Replies to recall questions, in order of arrival."""
+    """Replies to recall questions, in order of arrival. Of a conversation that was given up and played again those
+    count that lacked their tag, and no others."""
     tails: tuple[Recall, ...]
     absents: tuple[Recall, ...]
+    """In these three none of a conversation that was played alone, as a control: those are in `alone`."""
     asked_unanswered: int
     """Recall questions that went out and whose end the log does not know."""
     outcomes: dict[RequestKind, dict[Outcome, int]]
@@ -239,10 +257,23 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     gates: tuple[GateChecked, ...] = ()
     """Conditions of the run, each as it stood before and after; core.gates.standing says what holds."""
     inflation: Inflation | None = None
-    """The newest wave's speed beside the first one's; None while there is only one."""
+    """What is most suspicious of speeds beside their controls at equal depth; None if nothing could be compared."""
+    pace: PaceSeen = PaceSeen()
+    """The main-line turns of all waves."""
+    alone: tuple[Recall, ...] = ()
+    """Replies of the conversation that was played alone, as a control, to questions of all kinds."""
+    controls: ControlsSeen = ControlsSeen()
+    """What was played with nothing beside."""
     quality: Asked = Asked()
+    probes: ProbesSeen = ProbesSeen()
     """Tasks with one right answer, and what was answered."""
     speed_withheld: str | None = None
     """Why no throughput of this run may be shown (then all rates here are None); None if it may be."""
+    outcomes_before: dict[Outcome, int] = {}
+    """Requests that had ended before the newest segment began."""
+    resumes: tuple[Resumed, ...] = ()
+    """How the run was taken up again, each time."""
     drift: DriftSeen = DriftSeen()
     """What may have moved while the run went on."""
+    prefix: PrefixSeen = PrefixSeen()
+    """How far prompts went on with the ones before them."""

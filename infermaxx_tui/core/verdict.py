@@ -10,10 +10,17 @@ import msgspec
 
 from infermaxx_tui.core.calibration import Calibration
 from infermaxx_tui.core.gpu_verdict import SensorReport, sensor_report
+from infermaxx_tui.core.inflation import PaceSeen
 from infermaxx_tui.core.judges import Word, judge_all, overall
 from infermaxx_tui.core.judges.check import Check
+from infermaxx_tui.core.judges.control_base import ControlFinding
+from infermaxx_tui.core.judges.control_findings import findings
+from infermaxx_tui.core.judges.timing import untimely
 from infermaxx_tui.core.limits import Limits
+from infermaxx_tui.core.measures import Measure
 from infermaxx_tui.core.predictions import Prediction, Scored
+from infermaxx_tui.core.prefix_seen import PrefixSeen
+from infermaxx_tui.core.probe_measures import probe_measures
 from infermaxx_tui.core.quality.gate import gate, withheld
 from infermaxx_tui.core.reached import RegimeReached, reached
 from infermaxx_tui.core.register import score
@@ -147,7 +154,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     quality: tuple[QualityPhase, ...] = ()
     """Marks of each phase in which tasks with one right answer were asked."""
     speed_withheld: str | None = None
-    """Why no throughput of this run may be quoted; None if it may."""
+    """Why no throughput of this run may be quoted, nor gaps, which are its inverse; None if it may."""
     server: ServerSeen = ServerSeen()
     """What the server's own counters said over the run."""
     sensors: SensorReport = SensorReport()
@@ -157,10 +164,20 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     startup_reason: str | None = None
     """Why there is none."""
     gates: tuple[GateSeen, ...] = ()
+    measures: tuple[Measure, ...] = ()
+    """What the probes measured; no speed where speeds are withheld."""
     predictions: tuple[Scored, ...] = ()
     """What was claimed before the run, and what became of it."""
     predictions_sha256: str | None = None
     """Hash of the claims in the log's first line; None without claims."""
+    prefix: PrefixSeen = PrefixSeen()
+    """How far prompts went on with the ones before them, and what the server's cache gave of that."""
+    forced_lengths: bool = False
+    """Whether main-line replies had forced lengths: their speed is no headline."""
+    controls: tuple[ControlFinding, ...] = ()
+    """What was played with nothing beside, and what it says."""
+    pace: PaceSeen | None = None
+    """Sums of all main-line turns by depth, for a comparison with a control run; None where speeds are withheld."""
 
 
 def judge_run(state: RunState, limits: Limits | None = None, later: Sequence[Prediction] | None = None) -> Verdict:
@@ -171,6 +188,7 @@ def judge_run(state: RunState, limits: Limits | None = None, later: Sequence[Pre
     meta = state.meta
     demanded = limits if limits is not None else meta.limits if meta is not None else Limits()
     checks = judge_all(state, demanded)
+    hidden = withheld(state.quality, demanded) or (state.inflation.said if state.inflation is not None else None)
     return Verdict(
         verdict=overall(checks),
         scenario=meta.scenario if meta is not None else None,
@@ -182,16 +200,23 @@ def judge_run(state: RunState, limits: Limits | None = None, later: Sequence[Pre
         scope=scope(state, {check.name: check for check in checks}, demanded),
         regime=reached(state),
         limits=demanded,
-        instrument=_report(state),
+        instrument=_report(state)
+        if hidden is None
+        else msgspec.structs.replace(_report(state), gap_p50_ms=None, gap_p99_ms=None),
         quality=_quality(state, demanded),
-        speed_withheld=withheld(state.quality, demanded),
+        speed_withheld=hidden,
         server=state.server,
-        sensors=sensor_report(state.gpus, withheld(state.quality, demanded)),
+        sensors=sensor_report(state.gpus, hidden),
         startup=state.startup.facts if state.startup is not None else None,
         startup_reason=state.startup.reason if state.startup is not None else "the log does not say",
         gates=tuple(GateSeen(g.name, g.when, g.outcome, g.required, g.said, g.advice) for g in state.gates),
+        measures=_measures(state, demanded),
         predictions=score(state, checks, demanded, later),
         predictions_sha256=(meta.predictions_sha256 or None) if meta is not None else None,
+        prefix=state.prefix,
+        forced_lengths=state.degenerate.forced > 0,
+        controls=findings(state),
+        pace=state.pace if hidden is None else None,
     )
 
 
@@ -221,6 +246,17 @@ def rounded(value: object) -> object:
             return [rounded(inner) for inner in value]
         case _:
             return value
+
+
+def _measures(state: RunState, limits: Limits) -> tuple[Measure, ...]:
+    """No speed where speeds are withheld; else each is held against the client's lag by the time that it is made of."""
+
+    def blind(time_ms: float) -> list[str]:
+        if state.speed_withheld is not None:
+            return [f"withheld: {state.speed_withheld}"]
+        return untimely(state, limits, "a time", time_ms)
+
+    return probe_measures(state.probes.planned, state.probes.replies, blind)
 
 
 def _quality(state: RunState, limits: Limits) -> tuple[QualityPhase, ...]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 import msgspec
 
-from infermaxx_tui.core.events import QualityAsked, RequestEnded, RequestKind
+from infermaxx_tui.core.events import ControlAsked, ProbeAsked, QualityAsked, RequestEnded, RequestKind
 from infermaxx_tui.runner.lines import Prompt
 from infermaxx_tui.runner.prefix import PrefixWatch
 
@@ -34,6 +35,10 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     turn: int
     kind: RequestKind
     max_tokens: int
+    forced: bool = False
+    """The reply is to be exactly so long, whatever the model wants."""
+    opens: str = ""
+    """Why the prompt begins anew here, if it does."""
     salt: str | None = None
     asked: Asked | None = None
     keep_text: bool = False
@@ -41,7 +46,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     """Where the conversation's prompts are compared."""
     on_first: Callable[[], None] | None = None
     """Called at the first token."""
-    announced: Callable[[int], QualityAsked] | None = None
+    announced: Callable[[int], QualityAsked | ControlAsked | ProbeAsked] | None = None
     """Makes an event of the request's number, to be logged when it is sent."""
 
     def again(self, first: int) -> Order:
@@ -59,6 +64,19 @@ class Exchange(msgspec.Struct, frozen=True):
     retry_after_s: float
     own_tags: tuple[str, ...]
     """The asked tag, if it stands anywhere in the reply."""
+
+
+def unsent(order: Order, why: str) -> Exchange:
+    """What comes of an order that was never sent, and that the log does not know."""
+    ended = RequestEnded(req=0, session=order.session, turn=order.turn, kind=order.kind, outcome="cancelled", error=why)
+    return Exchange(ended, "", None, 0.0, ())
+
+
+class Sender(Protocol):
+    """Whatever sends the requests of a conversation."""
+
+    async def send(self, order: Order) -> Exchange:
+        """Sends one request and returns when it is over, however it ended."""
 
 
 class Totals:

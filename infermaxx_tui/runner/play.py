@@ -17,16 +17,18 @@ from anyio.abc import TaskGroup
 
 import infermaxx_tui
 from infermaxx_tui.core import events as ev
-from infermaxx_tui.core.plan import ConversationPlan
 from infermaxx_tui.core.predictions import sha256_of
 from infermaxx_tui.core.segments import TokenizerError
 from infermaxx_tui.core.state import RunState
 from infermaxx_tui.core.wire_odd import one_line
 from infermaxx_tui.runner.clock import Clock
 from infermaxx_tui.runner.context import Prepared, RunContext, Stopper, StopReason
+from infermaxx_tui.runner.controls import play_after_load, play_before, play_last
 from infermaxx_tui.runner.gates import check_after, check_before
 from infermaxx_tui.runner.gpu_watch import GpuFeed, last_readings, watch_gpus
 from infermaxx_tui.runner.instrument import InstrumentWatch
+from infermaxx_tui.runner.issuing import issue
+from infermaxx_tui.runner.measuring import measure_all
 from infermaxx_tui.runner.quality import ask_alone, ask_wrong_again
 from infermaxx_tui.runner.reask import ask_misses_again
 from infermaxx_tui.runner.reconcile import reconcile
@@ -119,14 +121,21 @@ async def _play_all(run: RunContext, background: TaskGroup, sensors: bool) -> No
     background.start_soon(run.guard, partial(watch_metrics, run))
     if run.stopper.by is None:
         await play_earlier(run, streams)
-    if run.stopper.by is None:
+    going_on = run.prepared.continued
+    if run.stopper.by is None and going_on is None:
+        await measure_all(run, streams)
+    if run.stopper.by is None and not (going_on and going_on.baseline_asked):
         await ask_alone(run, streams, "before")
+    if run.stopper.by is None:
+        await play_before(run, streams)
     for wave in run.prepared.plan.waves:
-        if run.stopper.by is None and await _server_is_there(run):
+        if wave and run.stopper.by is None and await _server_is_there(run):
             await play_wave(run, streams, wave)
+    await play_after_load(run, streams)
     await ask_misses_again(run, streams)
     await ask_alone(run, streams, "after")
     await ask_wrong_again(run, streams)
+    await play_last(run, streams)
     await reconcile(run, streams, baseline)
     if run.stopper.by != "gate":
         check_after(run)
@@ -134,7 +143,7 @@ async def _play_all(run: RunContext, background: TaskGroup, sensors: bool) -> No
 
 def _open_log(run: RunContext, run_id: str) -> None:
     prepared, emit = run.prepared, run.recorder.emit
-    scenario, planned = prepared.scenario, prepared.plan
+    scenario, planned, going_on = prepared.scenario, prepared.plan, prepared.continued
     emit(
         ev.RunStarted(
             schema=ev.SCHEMA,
@@ -147,24 +156,29 @@ def _open_log(run: RunContext, run_id: str) -> None:
             nonce=prepared.nonce,
             host=ev.Host(socket.gethostname(), platform.platform(), platform.python_version(), os.cpu_count() or 1),
             limits=scenario.limits,
-            sessions=len(planned.conversations),
+            sessions=len(planned.conversations) if going_on is None else going_on.sessions,
             at_once=planned.at_once,
-            planned_recalls=planned.planned_recalls,
+            planned_recalls=planned.planned_recalls if going_on is None else going_on.planned_recalls,
+            segment=0 if going_on is None else going_on.segment,
             predictions=scenario.predictions,
             predictions_sha256=sha256_of(scenario.predictions),
             quality_tasks=scenario.quality.tasks,
             quality_when=run.quality.when,
+            wave_size=planned.wave_size,
+            controls=scenario.controls,
+            probes=scenario.probes,
         )
     )
+    if going_on is not None:
+        emit(going_on.event)
+        going_on.tell(run.registry)
     emit(ev.RegimeNoted(regime=prepared.regime))
     if prepared.startup is not None:
         emit(prepared.startup)
     if prepared.calibrated is not None:
         emit(prepared.calibrated)
     for conversation in planned.conversations:
-        for issued in _issued(conversation):
-            emit(issued)
-            run.registry.add_issued(issued)
+        issue(run, conversation)
     for decoy in planned.decoys:
         event = ev.TagIssued(kind="decoy", session=None, label="", tag=decoy)
         emit(event)
@@ -173,18 +187,8 @@ def _open_log(run: RunContext, run_id: str) -> None:
         known = ev.TagsKnown(run=name, tags=tags)
         emit(known)
         run.registry.add_known(known)
-
-
-def _issued(conversation: ConversationPlan) -> list[ev.TagIssued]:
-    session = conversation.session
-    own = [ev.TagIssued(kind="own", session=session, label=t.label, tag=t.tag) for t in conversation.tags]
-    for ask in conversation.asks:
-        for question in ask.questions:
-            if question.kind == "tail":
-                own.append(ev.TagIssued(kind="tail", session=session, label=question.label, tag=question.tag))
-            elif question.kind == "absent":
-                own.append(ev.TagIssued(kind="absent", session=session, label=question.label, tag=""))
-    return own
+    for remark in prepared.remarks:
+        emit(ev.Noted(text=remark))
 
 
 def _close_log(run: RunContext) -> None:
@@ -216,8 +220,9 @@ async def _server_is_there(run: RunContext) -> bool:
 
 async def _end_after_duration(run: RunContext) -> None:
     duration_s = run.scenario.duration_s
+    going_on = run.prepared.continued
     if duration_s is not None:
-        await anyio.sleep(duration_s)
+        await anyio.sleep(max(duration_s - (going_on.elapsed_s if going_on is not None else 0.0), 0.0))
         run.stopper.ask("duration")
 
 

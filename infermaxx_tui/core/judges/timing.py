@@ -71,7 +71,18 @@ def blind(state: RunState, limits: Limits, what: str = "the median gap", of_ms: 
         reasons.append("no turn had a first token" + (" that counts" if seen.sight.ttft_excluded else ""))
     elif limits.max_gap_p99_ms is not None and not seen.gap_ms.n:
         reasons.append("no gap between tokens was recorded")
-    reasons += _late(state, limits, what, of_ms or seen.gap_ms.p50)
+    return [*reasons, *untimely(state, limits, what, of_ms or seen.gap_ms.p50), *_of_no_worth(state)]
+
+
+def _of_no_worth(state: RunState) -> list[str]:
+    if state.speed_withheld is None:
+        return []
+    return [f"times of answers that are wrong say nothing: {state.speed_withheld}"]
+
+
+def untimely(state: RunState, limits: Limits, what: str, of_ms: float | None) -> list[str]:
+    """Why this client, or what stands between it and the server, could not see times of the length of `of_ms`."""
+    seen, reasons = state.instrument, _late(state, limits, what, of_ms)
     if seen.streams_timed and seen.streams_buffered > MOST_BUFFERED * seen.streams_timed:
         reasons.append(
             f"{seen.streams_buffered} of {plural(seen.streams_timed, 'reply', 'replies')} came in one clump:"
@@ -79,8 +90,6 @@ def blind(state: RunState, limits: Limits, what: str = "the median gap", of_ms: 
         )
     if state.server.foreign is not None:
         reasons.append(f"others used the server: {state.server.foreign}")
-    if state.speed_withheld is not None:
-        reasons.append(f"times of answers that are wrong say nothing: {state.speed_withheld}")
     if abs(seen.sight.unseen_step_ms) > WALL_STEP_MS:
         reasons.append(f"the wall clock stepped by {seen.sight.unseen_step_ms:.4g} ms, and nobody saw when")
     return reasons

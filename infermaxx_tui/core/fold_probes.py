@@ -1,0 +1,90 @@
+"""What probes asked and what came: one small row a request, from which all of their figures are made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import msgspec
+
+from infermaxx_tui.core.events import ProbeAsked, RequestEnded
+from infermaxx_tui.core.kept import Rows
+from infermaxx_tui.core.probes import Part, Probe
+
+
+class ProbeReply(msgspec.Struct, frozen=True, kw_only=True):
+    """One request of a probe that is over. Times are the run's monotonic clock."""
+
+    probe: int
+    part: Part
+    rep: int
+    streams: int
+    wanted_tokens: int | None
+    outcome: str
+    error: str | None
+    prompt_tokens: int | None
+    cached_tokens: int | None
+    tokens: int | None
+    first_chunk_tokens: int | None
+    ttft_ms: float | None
+    decode_ms: float | None
+    sent_us: int
+    ended_us: int
+    total_ms: float
+    forced: bool
+    degenerate: str | None
+
+
+class ProbesSeen(msgspec.Struct, frozen=True, kw_only=True):
+    """What was planned, and what came, in the order in which it ended."""
+
+    planned: tuple[Probe, ...] = ()
+    replies: tuple[ProbeReply, ...] = ()
+
+
+@dataclass(slots=True)
+class Probes:
+    """All of them; there are as many as the scenario plans."""
+
+    planned: tuple[Probe, ...] = ()
+    replies: Rows[ProbeReply] = field(default_factory=Rows)
+    _open: dict[int, ProbeAsked] = field(default_factory=dict)
+
+    def asked(self, event: ProbeAsked) -> None:
+        """A request is for a probe."""
+        self._open[event.req] = event
+
+    def ended(self, mono_us: int, event: RequestEnded, sent_us: int | None) -> None:
+        """It is over; `sent_us` is when it was sent, if the log holds that."""
+        asked = self._open.pop(event.req, None)
+        if asked is None:
+            return
+        self.replies.append(
+            ProbeReply(
+                probe=asked.probe,
+                part=asked.part,
+                rep=asked.rep,
+                streams=asked.streams,
+                wanted_tokens=asked.wanted_tokens,
+                outcome=event.outcome,
+                error=event.error,
+                prompt_tokens=event.prompt_tokens,
+                cached_tokens=event.cached_tokens,
+                tokens=event.completion_tokens if event.completion_tokens is not None else event.ids_received,
+                first_chunk_tokens=event.first_chunk_tokens,
+                ttft_ms=event.ttft_ms,
+                decode_ms=event.decode_ms,
+                sent_us=sent_us if sent_us is not None else mono_us - round(event.total_ms * 1000),
+                ended_us=mono_us,
+                total_ms=event.total_ms,
+                forced=event.forced,
+                degenerate=event.degenerate,
+            )
+        )
+
+    def segment_began(self) -> None:
+        """What was open is gone."""
+        self._open.clear()
+
+    def seen(self) -> ProbesSeen:
+        """All so far."""
+        return ProbesSeen(planned=self.planned, replies=tuple(self.replies.rows))

@@ -1,0 +1,105 @@
+"""Plays the probes of a scenario, with nothing of ours beside them: what is asked, in which order, how long."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+import anyio
+
+from infermaxx_tui.core.events import ProbeAsked
+from infermaxx_tui.core.plan import draw
+from infermaxx_tui.core.probes import Round, rounds
+from infermaxx_tui.core.transcript import Message
+from infermaxx_tui.core.words import FIRST, SECOND
+from infermaxx_tui.runner.context import RunContext
+from infermaxx_tui.runner.exchange import Order
+from infermaxx_tui.runner.lines import Line, Prompt
+from infermaxx_tui.runner.stream import Streams
+from infermaxx_tui.runner.wave import new_line
+
+_NOBODY: Final = -1
+"""No conversation of the run."""
+_CHARS_A_TOKEN: Final = 4
+_ROOM_TOKENS: Final = 64
+"""For the question behind a long text, and the template around both."""
+_QUESTION: Final = "Explain what happens in the text above, step by step and in full sentences, at some length."
+
+
+async def measure_all(run: RunContext, streams: Streams) -> None:
+    """Every round of every probe, one after another; ends early when the run is asked to stop."""
+    probes = run.scenario.probes
+    if not probes:
+        return
+    text = "\n\n".join(
+        message.content
+        for transcript in run.prepared.transcripts
+        for request in transcript.requests
+        for message in request.delta
+        if message.content
+    )
+    for one in rounds(probes):
+        if run.stopper.by is not None:
+            return
+        await _play(run, streams, one, text)
+
+
+async def _play(run: RunContext, streams: Streams, one: Round, text: str) -> None:
+    """Renders first and sends then, so that requests of one round go out together."""
+    probe = run.scenario.probes[one.probe]
+    orders = []
+    for place in range(one.streams):
+        prompt = await run.render(_prompt, run, new_line(run), one, place, text)
+        orders.append(
+            Order(
+                prompt=prompt,
+                session=_NOBODY,
+                turn=0,
+                kind="probe",
+                max_tokens=1 if one.part == "cold" else probe.max_tokens,
+                forced=probe.forced,
+                salt=None if one.tokens is None else f"{run.prepared.nonce}-probe-{one.probe}-{one.rep}-{one.tokens}",
+                announced=partial(_announce, one),
+            )
+        )
+    async with anyio.create_task_group() as group:
+        for order in orders:
+            group.start_soon(streams.send, order)
+
+
+def _announce(one: Round, req: int) -> ProbeAsked:
+    return ProbeAsked(
+        req=req, probe=one.probe, part=one.part, rep=one.rep, streams=one.streams, wanted_tokens=one.tokens
+    )
+
+
+def _prompt(run: RunContext, line: Line, one: Round, place: int, text: str) -> Prompt:
+    """A short prompt is the same in each run, so that arms answer the same; a long one was never sent before."""
+    if one.tokens is None:
+        number = draw(run.prepared.seed, "probe", one.probe, one.rep, place)
+        about = f"{FIRST[number % len(FIRST)]} {SECOND[number // len(FIRST) % len(SECOND)]}"
+        line.begin((Message("user", f"Write a long story about a {about}, with several people who talk."),), "")
+        return line.prompt()
+    own = f"Record {run.prepared.nonce}-{one.probe}-{one.rep}."
+    return _long(line, own, text, one.tokens)
+
+
+def _long(line: Line, own: str, text: str, tokens: int) -> Prompt:
+    """A prompt of about so many tokens that begins with `own`: the text as often as it takes, and a question."""
+    chars = tokens * _CHARS_A_TOKEN
+    known = line.measure((Message("user", text[:chars]),))
+    if known:
+        chars = max(chars, round(1.2 * chars * tokens / known))
+    body = (text * (1 + chars // max(len(text), 1)))[:chars]
+    told = (Message("user", f"{own}\n{body}"),)
+    fitted, _ = line.fit(told, tokens - _ROOM_TOKENS)
+    line.begin(fitted, "")
+    line.close_with(Message("assistant", "I have read it."))
+    prompt = line.branch(_QUESTION)
+    if prompt.ids is None:
+        return prompt
+    more = tokens - len(prompt.ids)
+    fitted, _ = line.fit(told, tokens - _ROOM_TOKENS + more)
+    line.begin(fitted, "")
+    line.close_with(Message("assistant", "I have read it."))
+    return line.branch(_QUESTION)

@@ -226,7 +226,9 @@ def findings_line(renderer: Renderer, findings: Sequence[TemplateFinding]) -> st
 
 def seconds_text(tokens: int, tokens_per_s: float | None) -> str:
     """What computing them takes, or why nobody knows."""
-    return "seconds not known: no speed of prefill is" if tokens_per_s is None else f"{tokens / tokens_per_s:.3g} s"
+    if tokens_per_s is None:
+        return "seconds not known, since no speed of prefill is"
+    return f"{tokens / tokens_per_s:.3g} s"
 
 
 def cost_lines(costs: Sequence[PrefixCost], tokens_per_s: float | None) -> tuple[str, ...]:
@@ -269,26 +271,26 @@ def costs_of(
 
 
 def truth_lines(
-    sessions: Sequence[Session], renderer: Renderer, chat: bool, tokens_per_s: float | None = None
+    sessions: Sequence[Session], renderer: Renderer, chat: bool, most_tokens: int = RENDERED_AT_MOST
 ) -> tuple[str, ...]:
-    """Before a run, in a line or two: what the template does to its transcripts, and who pays for that."""
+    """Before a run, in one line: what the template does to its transcripts, and who pays for that; none if it does
+    nothing. Nothing is known yet of the speed of prefill, so the cost is in tokens.
+    """
     findings = template_findings(renderer)
     if not any(one.breaks for one in findings):
         return ()
-    costs, left_out = costs_of(sessions, renderer, RENDERED_AT_MOST)
-    worst = max((cost for cost in costs if cost.worst), key=lambda cost: _missed(cost), default=None)
-    line = findings_line(renderer, findings)
-    if worst is None or worst.worst is None:
-        return (f"{line}; in these transcripts nothing is lost by it",)
-    miss = worst.worst
-    said = (
-        f"the worst single miss is {miss.missed_tokens} of {miss.kept_tokens + miss.missed_tokens} tokens"
-        f" ({worst.session}, request {miss.request}; {seconds_text(miss.missed_tokens, tokens_per_s)})"
-    )
     who = "with messages the server pays for that" if chat else "by token ids nothing of that is paid"
+    line = f"{findings_line(renderer, findings)}: {who}"
+    if not most_tokens:
+        return (f"{line}; what it would come to was not measured, since each rendering asks the server",)
+    costs, left_out = costs_of(sessions, renderer, most_tokens)
+    misses = [(cost.worst, cost.session) for cost in costs if cost.worst is not None]
     rest = f"; {left_out} transcripts were not rendered" if left_out else ""
-    return (f"{line}: {who}; {said}{rest}",)
-
-
-def _missed(cost: PrefixCost) -> int:
-    return cost.worst.missed_tokens if cost.worst is not None else 0
+    if not misses:
+        return (f"{line}; in these transcripts nothing is lost by it{rest}",)
+    worst, name = max(misses, key=lambda one: one[0].missed_tokens)
+    said = (
+        f"the worst single miss is {worst.missed_tokens} of {worst.kept_tokens + worst.missed_tokens} tokens"
+        f" ({name}, request {worst.request}; {seconds_text(worst.missed_tokens, None)})"
+    )
+    return (f"{line}; {said}{rest}",)

@@ -7,6 +7,7 @@ changed, although nearly all of it is the same.
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
@@ -62,45 +63,59 @@ class Parting(msgspec.Struct, frozen=True):
         return self.first == self.second
 
 
-def partings(sessions: Iterable[Session], renderer: Renderer) -> tuple[Parting, ...]:
-    """For each system prompt the one before it that is most like it, if the two differ and enough is lost by that.
+class PromptWatch:
+    """Takes sessions in their order and keeps where a system prompt parts from the one before it that it is most like.
 
-    Sessions are taken in their order, and in each the prompts with which its contexts began.
+    Of each session those prompts count with which its contexts began. Only the newest prompts are kept.
     """
-    known: list[tuple[str, str]] = []
-    found: list[Parting] = []
-    for name, text in _system_prompts(sessions):
-        alike = _nearest(known, text)
-        if alike is not None and alike[1] != text:
-            parting = _parting(alike, (name, text), renderer)
-            if parting.lost_tokens >= LEAST_TOKENS:
-                found.append(parting)
-        if (name, text) not in known[-_KEPT:]:
-            known.append((name, text))
-    return tuple(found)
+
+    def __init__(self, renderer: Renderer) -> None:
+        self.found: list[Parting] = []
+        self.without = 0
+        """Sessions whose files hold no system prompt."""
+        self._renderer = renderer
+        self._known: deque[tuple[str, str]] = deque(maxlen=_KEPT)
+
+    def take(self, session: Session) -> None:
+        """The next session."""
+        prompts = list(_system_prompts(session))
+        self.without += not prompts and not session.content_free
+        for text in prompts:
+            alike = self._nearest(text)
+            if alike is not None:
+                parting = _parting(alike, (session.id, text), self._renderer)
+                if parting.lost_tokens >= LEAST_TOKENS:
+                    self.found.append(parting)
+            if (session.id, text) not in self._known:
+                self._known.append((session.id, text))
+
+    def _nearest(self, text: str) -> tuple[str, str] | None:
+        """Of those that are alike the one that shares the longest beginning; None also if one is equal."""
+        if any(other == text for _, other in self._known):
+            return None
+        lines = set(text.split("\n"))
+        alike = [one for one in self._known if _alike(lines, set(one[1].split("\n")))]
+        return max(alike, key=lambda one: _shared(one[1], text), default=None)
 
 
 _KEPT: Final = 64
 """Prompts that a new one is held against, the newest."""
 
 
-def _system_prompts(sessions: Iterable[Session]) -> Iterator[tuple[str, str]]:
+def partings(sessions: Iterable[Session], renderer: Renderer) -> tuple[Parting, ...]:
+    """What a PromptWatch finds in all of them."""
+    watch = PromptWatch(renderer)
     for session in sessions:
-        for window in session.windows:
-            for request in window.requests[:1]:
-                text = next((m.content for m in request.delta if m.role == "system"), "")
-                if text:
-                    yield session.id, text
+        watch.take(session)
+    return tuple(watch.found)
 
 
-def _nearest(known: Sequence[tuple[str, str]], text: str) -> tuple[str, str] | None:
-    """The newest of those that are equal, else the one that shares the longest beginning of those that are alike."""
-    recent = known[-_KEPT:]
-    if any(other == text for _, other in recent):
-        return None
-    lines = set(text.split("\n"))
-    alike = [one for one in recent if _alike(lines, set(one[1].split("\n")))]
-    return max(alike, key=lambda one: _shared(one[1], text), default=None)
+def _system_prompts(session: Session) -> Iterator[str]:
+    for window in session.windows:
+        for request in window.requests[:1]:
+            text = next((m.content for m in request.delta if m.role == "system"), "")
+            if text:
+                yield text
 
 
 def _alike(a: set[str], b: set[str]) -> bool:

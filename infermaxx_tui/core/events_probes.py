@@ -19,3 +19,5 @@ class ProbeAsked(Event, frozen=True, kw_only=True):
     """Requests that are sent at once."""
     wanted_tokens: int | None
     """Of the prompt; None for a short one."""
+    place: int = 0
+    """Which of the probe's prompts it is."""

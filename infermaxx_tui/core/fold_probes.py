@@ -32,6 +32,11 @@ class ProbeReply(msgspec.Struct, frozen=True, kw_only=True):
     total_ms: float
     forced: bool
     degenerate: str | None
+    place: int = 0
+    text_sha256: str | None = None
+    """Of the whole reply."""
+    capped: bool = False
+    """It was cut at its budget: what would have come after that is not known."""
 
 
 class ProbesSeen(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,6 +83,9 @@ class Probes:
                 total_ms=event.total_ms,
                 forced=event.forced,
                 degenerate=event.degenerate,
+                place=asked.place,
+                text_sha256=event.text_sha256,
+                capped=event.finish_reason == "length",
             )
         )
 

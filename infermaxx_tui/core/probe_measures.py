@@ -36,15 +36,52 @@ def probe_measures(
     """
     by_round: dict[Round, list[ProbeReply]] = {}
     for reply in replies:
-        key = Round(reply.probe, reply.rep, reply.part, reply.wanted_tokens, reply.streams)
+        key = Round(reply.probe, reply.rep, reply.part, reply.wanted_tokens, reply.streams, reply.place)
         by_round.setdefault(key, []).append(reply)
-    planned = [one for one in rounds(probes) if one.rep >= 0]
+    planned = [one for one in rounds(probes) if one.rep >= 0 and one.part != "identity"]
     found: dict[tuple[str, int | None, int | None, int], Measure] = {}
     for one in planned:
         got = by_round.get(one, [])
         for figure in _FIGURES[one.part]:
             _count(found, figure, one, got, probes[one.probe], blind)
-    return (*found.values(), *_scaling(found.values()))
+    same = [_reproduced(place, probe, by_round) for place, probe in enumerate(probes) if probe.kind == "identity"]
+    return (*found.values(), *_scaling(found.values()), *same)
+
+
+def texts(replies: Iterable[ProbeReply]) -> dict[str, tuple[str, ...]]:
+    """Hashes of whole replies to the prompts of identity probes, by probe and prompt, in the order in which they came.
+
+    Only what ended well stands here, so that fewer hashes than repetitions mean that one is not known.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for one in replies:
+        if one.part == "identity" and one.outcome == "ok" and one.text_sha256 is not None:
+            key = f"{one.probe}/{one.place}"
+            found[key] = (*found.get(key, ()), one.text_sha256)
+    return found
+
+
+def _reproduced(place: int, probe: Probe, by_round: dict[Round, list[ProbeReply]]) -> Measure:
+    """One value a prompt: 1 if all of its replies are the same whole text, 0 if they are not."""
+    values, reason = [], None
+    for prompt in range(probe.prompts):
+        got = [one for key, some in by_round.items() if (key.probe, key.place) == (place, prompt) for one in some]
+        why = _whole(got, probe.n)
+        if why is not None:
+            reason = reason or why
+            continue
+        values.append(float(len({one.text_sha256 for one in got}) == 1))
+    return Measure(
+        name="identity.reproduced",
+        unit="of 1",
+        values=tuple(values),
+        streams=1,
+        depth_tokens=0,
+        better="more",
+        planned=probe.prompts,
+        reason=reason,
+        note="by the hash of the whole text",
+    )
 
 
 class _Figure(NamedTuple):

@@ -10,16 +10,18 @@ from typing import Final, Literal
 
 import msgspec
 
-ProbeKind = Literal["five", "decode", "depth", "streams"]
-Part = Literal["decode", "cold", "loaded", "parallel"]
+ProbeKind = Literal["five", "decode", "depth", "streams", "identity"]
+Part = Literal["decode", "cold", "loaded", "parallel", "identity"]
 """What one request of a probe is for. `decode`: a short prompt, alone. `cold`: a prompt that nothing of is cached, for
 one token. `loaded`: the same prompt once more, then a reply with all of it before. `parallel`: a short prompt beside
-others."""
+others. `identity`: a short prompt, alone and uncached, of which only the text counts."""
 FIVE_DEPTH: Final = 16384
 FIVE_STREAMS: Final = 4
 """Note B's five measures: a prompt of about 16k tokens, and four requests at once."""
 MAX_STREAMS: Final = 1024
 MAX_REPEATS: Final = 100
+MAX_PROMPTS: Final = 64
+MIN_DEPTH: Final = 64
 
 
 class Probe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -28,11 +30,14 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     kind: ProbeKind
     """`decode`: alone on a short prompt. `depth`: cold, repeated and loaded at each of `depths`. `streams`: together,
     as many as each of `streams`. `five`: one of each, that is decode alone, cold and repeated TTFT, decode with the
-    context loaded, and the aggregate."""
+    context loaded, and the aggregate. `identity`: `prompts` prompts, each `n` times alone, whether the reply is the
+    same text each time."""
     n: int = 3
     """Repetitions that count; one more before them warms up."""
     max_tokens: int = 256
     """Of each reply that is decoded; the model may end before."""
+    prompts: int = 0
+    """Different prompts of an identity probe."""
     depths: tuple[int, ...] = ()
     """Tokens of prompt."""
     streams: tuple[int, ...] = ()
@@ -52,12 +57,14 @@ class Round(msgspec.Struct, frozen=True):
     tokens: int | None
     """Of the prompt; None: a short one."""
     streams: int = 1
+    place: int = 0
+    """Which of the probe's prompts it is."""
 
 
 def rounds(probes: Sequence[Probe]) -> Iterator[Round]:
     """Everything that is asked, in order: each repetition of a probe goes through all of its parts."""
     for place, probe in enumerate(probes):
-        for rep in range(-1, probe.n):
+        for rep in range(0 if probe.kind == "identity" else -1, probe.n):
             yield from _round(place, rep, probe)
 
 
@@ -73,26 +80,40 @@ def _round(place: int, rep: int, probe: Probe) -> Iterator[Round]:
     if probe.kind in ("five", "streams"):
         for count in streams:
             yield Round(place, rep, "parallel", None, count)
+    if probe.kind == "identity":
+        for prompt in range(probe.prompts):
+            yield Round(place, rep, "identity", None, place=prompt)
+
+
+_TAKES: Final[dict[ProbeKind, tuple[str, ...]]] = {
+    "five": ("depths", "streams"),
+    "decode": (),
+    "depth": ("depths",),
+    "streams": ("streams",),
+    "identity": ("prompts",),
+}
+"""Keys that mean something to a kind; where there is one alone it must be given."""
 
 
 def wrong_with(probe: Probe) -> tuple[str, str] | None:
     """The first key that makes no sense, and what is wrong with it."""
-    if not 1 <= probe.n <= MAX_REPEATS:
-        return "n", f"must lie between 1 and {MAX_REPEATS}"
+    takes = _TAKES[probe.kind]
+    for key in ("depths", "streams", "prompts"):
+        if getattr(probe, key) and key not in takes:
+            return key, f"means nothing to a probe of kind {probe.kind}"
+        if takes == (key,) and not getattr(probe, key):
+            return key, f"is missing: a probe of kind {probe.kind} is about it"
+    least = 2 if probe.kind == "identity" else 1
+    if not least <= probe.n <= MAX_REPEATS:
+        return "n", f"must lie between {least} and {MAX_REPEATS}"
     if probe.max_tokens < 2:
         return "max_tokens", "must be 2 or more: a speed needs two tokens"
-    if probe.kind == "depth" and not probe.depths:
-        return "depths", "is empty: name the tokens of prompt, e.g. [1024, 4096]"
-    if probe.kind == "streams" and not probe.streams:
-        return "streams", "is empty: name how many at once, e.g. [1, 2, 4, 8]"
-    if probe.kind in ("decode", "streams") and probe.depths:
-        return "depths", f"means nothing to a probe of kind {probe.kind}"
-    if probe.kind in ("decode", "depth") and probe.streams:
-        return "streams", f"means nothing to a probe of kind {probe.kind}"
-    if any(tokens < 64 for tokens in probe.depths):
-        return "depths", "must be 64 tokens or more"
+    if any(tokens < MIN_DEPTH for tokens in probe.depths):
+        return "depths", f"must be {MIN_DEPTH} tokens or more"
     if any(not 1 <= count <= MAX_STREAMS for count in probe.streams):
         return "streams", f"must lie between 1 and {MAX_STREAMS}"
+    if not 0 <= probe.prompts <= MAX_PROMPTS:
+        return "prompts", f"must lie between 1 and {MAX_PROMPTS}"
     return None
 
 

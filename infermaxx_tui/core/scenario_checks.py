@@ -64,6 +64,8 @@ def _probes(s: Scenario) -> Iterator[Complaint]:
         wrong = probe_wrong_with(one)
         if wrong is not None:
             yield f"probes[{place}].{wrong[0]}", wrong[1]
+        elif one.kind == "identity" and s.reply.temperature:
+            yield f"probes[{place}].kind", "identity can be looked for at reply.temperature=0 alone"
 
 
 def _predictions(s: Scenario) -> Iterator[Complaint]:

@@ -14,6 +14,7 @@ from infermaxx_tui.core.experiment.file import Experiment
 from infermaxx_tui.core.experiment.levers import Settings
 from infermaxx_tui.core.experiment.order import Step
 from infermaxx_tui.core.experiment.rows import ArmRow, Began
+from infermaxx_tui.core.probe_measures import texts
 from infermaxx_tui.core.scenario import Server
 from infermaxx_tui.core.startup_log import parse_startup
 from infermaxx_tui.core.verdict import Verdict
@@ -151,5 +152,6 @@ def with_run(row: ArmRow, run: RunFolder, verdict: Verdict, asked: bool = False)
         measures=figures(verdict),
         quality=verdict.quality,
         answers=answers(state),
+        texts=texts(state.probes.replies),
         speed_withheld=verdict.speed_withheld,
     )

@@ -48,8 +48,8 @@ async def _play(run: RunContext, streams: Streams, one: Round, text: str) -> Non
     """Renders first and sends then, so that requests of one round go out together."""
     probe = run.scenario.probes[one.probe]
     orders = []
-    for place in range(one.streams):
-        prompt = await run.render(_prompt, run, new_line(run), one, place, text)
+    for beside in range(one.streams):
+        prompt = await run.render(_prompt, run, new_line(run), one, beside, text)
         orders.append(
             Order(
                 prompt=prompt,
@@ -58,7 +58,7 @@ async def _play(run: RunContext, streams: Streams, one: Round, text: str) -> Non
                 kind="probe",
                 max_tokens=1 if one.part == "cold" else probe.max_tokens,
                 forced=probe.forced,
-                salt=None if one.tokens is None else f"{run.prepared.nonce}-probe-{one.probe}-{one.rep}-{one.tokens}",
+                salt=_salt(run, one),
                 announced=partial(_announce, one),
             )
         )
@@ -67,16 +67,35 @@ async def _play(run: RunContext, streams: Streams, one: Round, text: str) -> Non
             group.start_soon(streams.send, order)
 
 
+def _salt(run: RunContext, one: Round) -> str | None:
+    """What must not come from the cache has a salt of its own; a loaded prompt has that of its cold one."""
+    own = f"{run.prepared.nonce}-probe-{one.probe}-{one.rep}"
+    match one.part:
+        case "cold" | "loaded":
+            return f"{own}-{one.tokens}"
+        case "identity":
+            return f"{own}-{one.place}"
+        case "decode" | "parallel":
+            return None
+
+
 def _announce(one: Round, req: int) -> ProbeAsked:
     return ProbeAsked(
-        req=req, probe=one.probe, part=one.part, rep=one.rep, streams=one.streams, wanted_tokens=one.tokens
+        req=req,
+        probe=one.probe,
+        part=one.part,
+        rep=one.rep,
+        streams=one.streams,
+        wanted_tokens=one.tokens,
+        place=one.place,
     )
 
 
-def _prompt(run: RunContext, line: Line, one: Round, place: int, text: str) -> Prompt:
+def _prompt(run: RunContext, line: Line, one: Round, beside: int, text: str) -> Prompt:
     """A short prompt is the same in each run, so that arms answer the same; a long one was never sent before."""
     if one.tokens is None:
-        number = draw(run.prepared.seed, "probe", one.probe, one.rep, place)
+        rep = 0 if one.part == "identity" else one.rep
+        number = draw(run.prepared.seed, "probe", one.probe, rep, one.place, beside)
         about = f"{FIRST[number % len(FIRST)]} {SECOND[number // len(FIRST) % len(SECOND)]}"
         line.begin((Message("user", f"Write a long story about a {about}, with several people who talk."),), "")
         return line.prompt()

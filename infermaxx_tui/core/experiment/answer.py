@@ -9,6 +9,7 @@ import msgspec
 from infermaxx_tui.core.comparison import DEMANDED
 from infermaxx_tui.core.experiment.beside import Key, movement
 from infermaxx_tui.core.experiment.flips import Flips, flips
+from infermaxx_tui.core.experiment.identity import Identity, identity
 from infermaxx_tui.core.experiment.levers import Settings
 from infermaxx_tui.core.experiment.moved import Movement
 from infermaxx_tui.core.experiment.rows import AnyRow, ArmRow, Registered, arm_rows, registered
@@ -37,6 +38,8 @@ class ArmAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Against the parent; empty for a control."""
     flips: Flips | None = None
     """Answers that changed against the parent's."""
+    identity: Identity | None = None
+    """Whether its texts are the parent's; None where nobody asked."""
     withheld: str | None = None
     """Why no speed of this arm may be quoted."""
     unlike: tuple[str, ...] = ()
@@ -101,6 +104,7 @@ def _arm(one: Settings, by_arm: dict[str, tuple[ArmRow, ...]], first: Registered
             if one.parent is not None
         ),
         flips=flips(parent, rows) if one.parent is not None else None,
+        identity=identity(parent, rows) if one.parent is not None else None,
         withheld=withheld,
         unlike=unlike(parent, rows, len(one.moved)),
         failed=tuple(f"start {row.boot + 1}: {row.outcome}: {row.reason}" for row in rows if row.outcome != "judged"),

@@ -12,7 +12,9 @@ from infermaxx_tui.core.verdict import Verdict
 
 def figures(verdict: Verdict) -> tuple[Measure, ...]:
     """Sizes the server named, counts of the judges, times of the run's own turns; None is left out, never 0."""
-    return tuple(one for one in (*_sizes(verdict), *_counts(verdict), *_times(verdict), *verdict.measures) if one is not None)
+    return tuple(
+        one for one in (*_sizes(verdict), *_counts(verdict), *_times(verdict), *verdict.measures) if one is not None
+    )
 
 
 def _one(

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from infermaxx_tui.core.experiment.answer import Answer, ArmAnswer
 from infermaxx_tui.core.experiment.flips import Flips
+from infermaxx_tui.core.experiment.identity import identity_text
 from infermaxx_tui.core.experiment.moved import Movement
 from infermaxx_tui.core.experiment.rows import ArmRow
 from infermaxx_tui.core.experiment.scored import ScoredClaim
@@ -58,6 +59,8 @@ def arm_lines(arm: ArmAnswer) -> Iterator[str]:
         yield f"  {measure_text(measure)}{'' if pair is None else f'; {movement_text(pair.movement)}'}"
     if arm.flips is not None:
         yield f"  {flips_text(arm.flips)}"
+    if arm.identity is not None:
+        yield f"  {identity_text(arm.identity)}"
 
 
 def word_text(row: ArmRow) -> str:

@@ -1,0 +1,229 @@
+"""Figures of probes: the right value where all was seen, and a reason where it was not."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from infermaxx_tui.core.fold_probes import ProbeReply
+from infermaxx_tui.core.measures import Measure, find, measure_text
+from infermaxx_tui.core.probe_measures import probe_measures, texts
+from infermaxx_tui.core.probes import Probe, deepest, rounds, wrong_with
+
+_COLD = ProbeReply(
+    probe=0,
+    part="cold",
+    rep=0,
+    streams=1,
+    wanted_tokens=1000,
+    outcome="ok",
+    error=None,
+    prompt_tokens=1000,
+    cached_tokens=0,
+    tokens=1,
+    first_chunk_tokens=1,
+    ttft_ms=100.0,
+    decode_ms=0.0,
+    sent_us=0,
+    ended_us=100_000,
+    total_ms=100.0,
+    forced=False,
+    degenerate=None,
+)
+_LOADED = msgspec.structs.replace(
+    _COLD, part="loaded", cached_tokens=992, tokens=101, ttft_ms=10.0, decode_ms=500.0, ended_us=510_000
+)
+_DEPTH = Probe(kind="depth", depths=(1000,), n=1)
+
+
+def _one(name: str, *replies: ProbeReply, probe: Probe = _DEPTH, streams: int = 1, depth: int = 1000) -> Measure:
+    found = find(probe_measures((probe,), replies), (name, depth, streams))
+    assert found is not None
+    return found
+
+
+def _with(reply: ProbeReply, **fields: object) -> ProbeReply:
+    return msgspec.structs.replace(reply, **fields)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("ttft.cold_ms", 100.0),
+        ("prefill.tokens_per_s", 10_000.0),
+        ("ttft.repeat_ms", 10.0),
+        ("ttft.repeat_hit_tokens", 992.0),
+        ("decode.tokens_per_s", 200.0),
+    ],
+)
+def test_a_healthy_server_gives_its_figures(name: str, value: float) -> None:
+    found = _one(name, _COLD, _LOADED)
+    assert found.values == (value,)
+    assert found.reason is None
+
+
+def test_several_tokens_in_the_first_piece_do_not_count_as_decoded() -> None:
+    assert _one("decode.tokens_per_s", _with(_LOADED, first_chunk_tokens=51)).values == (100.0,)
+
+
+@pytest.mark.parametrize(
+    ("name", "reply", "reason"),
+    [
+        ("ttft.cold_ms", _with(_COLD, cached_tokens=16), "16 tokens of it came from the cache: not cold"),
+        ("ttft.cold_ms", _with(_COLD, cached_tokens=None), "nobody counted what came from the cache"),
+        ("prefill.tokens_per_s", _with(_COLD, cached_tokens=16), "not cold"),
+        ("prefill.tokens_per_s", _with(_COLD, prompt_tokens=None), "the prompt's tokens were not counted"),
+        ("ttft.cold_ms", _with(_COLD, outcome="shed", error="busy"), "a request ended shed: busy"),
+        ("ttft.cold_ms", _with(_COLD, ttft_ms=None), "no token came"),
+        ("ttft.repeat_hit_tokens", _with(_LOADED, cached_tokens=None), "does not say what came from its cache"),
+        ("decode.tokens_per_s", _with(_LOADED, tokens=None), "its tokens were not counted"),
+        ("decode.tokens_per_s", _with(_LOADED, tokens=8), "a reply of 8 tokens is too short for a speed"),
+        ("decode.tokens_per_s", _with(_LOADED, decode_ms=0.0), "too short for a speed"),
+        ("decode.tokens_per_s", _with(_LOADED, outcome="truncated"), "a request ended truncated: no reason given"),
+        ("decode.tokens_per_s", _with(_LOADED, rep=-1), "1 of 1 requests were not sent"),
+    ],
+)
+def test_what_was_not_seen_has_a_reason_and_no_value(name: str, reply: ProbeReply, reason: str) -> None:
+    found = _one(name, reply)
+    assert found.values == ()
+    assert reason in (found.reason or "")
+    assert "n/a" in measure_text(found)
+
+
+def test_the_round_that_warms_up_never_counts() -> None:
+    slow = _with(_LOADED, rep=-1, decode_ms=5000.0)
+    assert _one("decode.tokens_per_s", slow, _LOADED).values == (200.0,)
+
+
+def test_one_repetition_that_failed_leaves_the_others_and_is_counted() -> None:
+    probe = Probe(kind="depth", depths=(1000,), n=3)
+    replies = [_with(_LOADED, rep=0), _with(_LOADED, rep=1, outcome="stalled"), _with(_LOADED, rep=2, decode_ms=250.0)]
+    found = _one("decode.tokens_per_s", *replies, probe=probe)
+    assert found.values == (200.0, 400.0)
+    assert "1 left out: a request ended stalled" in measure_text(found)
+
+
+def _parallel(*spans: tuple[int, int], tokens: int = 100, streams: int = 0) -> list[ProbeReply]:
+    count = streams or len(spans)
+    return [
+        _with(
+            _LOADED,
+            part="parallel",
+            streams=count,
+            wanted_tokens=None,
+            tokens=tokens,
+            ttft_ms=10.0,
+            sent_us=sent,
+            ended_us=ended,
+        )
+        for sent, ended in spans
+    ]
+
+
+def test_the_aggregate_is_all_tokens_over_the_whole_time_and_says_how_many_ran_beside_one_another() -> None:
+    probe = Probe(kind="streams", streams=(2,), n=1)
+    together = _parallel((0, 1_000_000), (0, 1_000_000))
+    assert _one("aggregate.tokens_per_s", *together, probe=probe, streams=2, depth=0).values == (200.0,)
+    assert _one("aggregate.admitted", *together, probe=probe, streams=2, depth=0).values == (2.0,)
+    queued = _parallel((0, 500_000), (0, 1_000_000))
+    queued[1] = _with(queued[1], ttft_ms=510.0)
+    assert _one("aggregate.admitted", *queued, probe=probe, streams=2, depth=0).values == (1.0,)
+
+
+@pytest.mark.parametrize("fields", [{"outcome": "shed"}, {"tokens": None}])
+def test_the_aggregate_is_nothing_if_one_of_them_failed(fields: dict[str, object]) -> None:
+    probe = Probe(kind="streams", streams=(2,), n=1)
+    replies = _parallel((0, 1_000_000), (0, 1_000_000))
+    replies[1] = _with(replies[1], **fields)
+    assert _one("aggregate.tokens_per_s", *replies, probe=probe, streams=2, depth=0).values == ()
+    alone = _one("aggregate.tokens_per_s", replies[0], probe=probe, streams=2, depth=0)
+    assert alone.reason == "1 of 2 requests were not sent"
+
+
+def test_scaling_is_held_against_one_stream_of_the_same_run() -> None:
+    probe = Probe(kind="streams", streams=(1, 4), n=1)
+    replies = [*_parallel((0, 1_000_000)), *_parallel(*[(0, 2_000_000)] * 4)]
+    assert _one("aggregate.scaling", *replies, probe=probe, streams=4, depth=0).values == (2.0,)
+    without = probe_measures((Probe(kind="streams", streams=(4,), n=1),), _parallel(*[(0, 2_000_000)] * 4))
+    assert find(without, ("aggregate.scaling", 0, 4)) is None
+
+
+def test_a_blind_client_gives_no_speed_and_still_what_is_none() -> None:
+    found = probe_measures((_DEPTH,), (_COLD, _LOADED), lambda time_ms: ("it lagged",) if time_ms < 200 else ())
+    by_name = {one.name: one for one in found}
+    assert by_name["ttft.cold_ms"].values == ()
+    assert by_name["ttft.cold_ms"].reason == "it lagged"
+    assert by_name["decode.tokens_per_s"].values == (200.0,)
+    assert by_name["ttft.repeat_hit_tokens"].values == (992.0,)
+
+
+def test_forced_lengths_and_babble_are_said_beside_the_figure() -> None:
+    probe = Probe(kind="depth", depths=(1000,), n=1, forced=True)
+    note = _one("decode.tokens_per_s", _with(_LOADED, forced=True, degenerate="a cycle"), probe=probe).note or ""
+    assert "lengths were forced" in note
+    assert "some of its replies are babble" in note
+
+
+def test_every_repetition_goes_through_all_parts_and_one_more_warms_up() -> None:
+    played = list(rounds((Probe(kind="five", n=1),)))
+    assert [(one.rep, one.part, one.tokens, one.streams) for one in played] == [
+        (rep, *rest)
+        for rep in (-1, 0)
+        for rest in (("decode", None, 1), ("cold", 16384, 1), ("loaded", 16384, 1), ("parallel", None, 4))
+    ]
+    assert deepest((Probe(kind="five", n=1),)) == 16384 + 256
+    assert deepest(()) == 0
+
+
+@pytest.mark.parametrize(
+    ("probe", "key"),
+    [
+        (Probe(kind="decode", n=0), "n"),
+        (Probe(kind="decode", max_tokens=1), "max_tokens"),
+        (Probe(kind="depth"), "depths"),
+        (Probe(kind="streams"), "streams"),
+        (Probe(kind="decode", depths=(100,)), "depths"),
+        (Probe(kind="depth", depths=(100,), streams=(2,)), "streams"),
+        (Probe(kind="depth", depths=(10,)), "depths"),
+        (Probe(kind="streams", streams=(0,)), "streams"),
+        (Probe(kind="identity"), "prompts"),
+        (Probe(kind="identity", prompts=2, n=1), "n"),
+        (Probe(kind="identity", prompts=65), "prompts"),
+        (Probe(kind="decode", prompts=2), "prompts"),
+    ],
+)
+def test_a_probe_that_makes_no_sense_is_refused(probe: Probe, key: str) -> None:
+    wrong = wrong_with(probe)
+    assert wrong is not None
+    assert wrong[0] == key
+
+
+def test_probes_that_make_sense_are_not() -> None:
+    for probe in (
+        Probe(kind="five"),
+        Probe(kind="decode"),
+        Probe(kind="depth", depths=(64,)),
+        Probe(kind="streams", streams=(1, 8)),
+        Probe(kind="identity", prompts=2),
+    ):
+        assert wrong_with(probe) is None
+
+
+def _said(place: int, rep: int, text: str, **fields: object) -> ProbeReply:
+    return _with(_LOADED, part="identity", wanted_tokens=None, place=place, rep=rep, text_sha256=text, **fields)
+
+
+def test_a_prompt_that_gives_two_texts_is_not_reproduced_and_one_that_failed_is_not_counted() -> None:
+    probe = Probe(kind="identity", prompts=3, n=2)
+    replies = [
+        _said(0, 0, "a"),
+        _said(0, 1, "a"),
+        _said(1, 0, "b"),
+        _said(1, 1, "c"),
+        _said(2, 0, "d"),
+        _said(2, 1, "d", outcome="truncated"),
+    ]
+    found = _one("identity.reproduced", *replies, probe=probe, depth=0)
+    assert found.values == (1.0, 0.0)
+    assert found.reason == "a request ended truncated: no reason given"
+    assert texts(replies) == {"0/0": ("a", "a"), "0/1": ("b", "c"), "0/2": ("d",)}

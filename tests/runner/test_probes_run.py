@@ -1,0 +1,66 @@
+"""Probes through the whole runner on a clock of its own, where the right speed of the embedded server is known."""
+
+from __future__ import annotations
+
+import pytest
+
+from infermaxx_tui.core.measures import Measure, find
+from infermaxx_tui.core.verdict import Verdict
+from infermaxx_tui.selftest import judge_lines, play_in_memory
+
+_FIVE = (
+    'probes=[{kind="five", depths=[2000], n=2, max_tokens=64}]',
+    "sessions.rounds=1",
+    "limits.min_recalls=15",
+)
+
+
+def _played(*faults: str, more: tuple[str, ...] = ()) -> Verdict:
+    return judge_lines(play_in_memory(faults or ("clean",), (*_FIVE, *more)))
+
+
+def _of(verdict: Verdict, name: str, depth: int = 0, streams: int = 1) -> Measure:
+    found = find(verdict.measures, (name, depth, streams))
+    assert found is not None
+    return found
+
+
+@pytest.fixture(scope="module")
+def clean() -> Verdict:
+    """On a healthy server."""
+    return _played()
+
+
+def test_the_five_measures_are_the_speeds_that_the_server_has(clean: Verdict) -> None:
+    """3 ms a token, 0.02 ms more for each 1,000 tokens before it; 60,000 tokens of prefill a second and 3 ms."""
+    assert clean.verdict == "PASS"
+    assert _of(clean, "decode.tokens_per_s").median == pytest.approx(1000 / 3.0, rel=0.02)
+    assert _of(clean, "decode.tokens_per_s", 2000).median == pytest.approx(1000 / 3.04, rel=0.02)
+    assert _of(clean, "ttft.cold_ms", 2000).median == pytest.approx(3.0 + 2000 / 60, rel=0.01)
+    hits = _of(clean, "ttft.repeat_hit_tokens", 2000)
+    assert all(1900 <= value <= 2000 for value in hits.values)
+    assert (_of(clean, "ttft.repeat_ms", 2000).median or 99) < 12
+    assert _of(clean, "aggregate.admitted", streams=4).values == (4.0, 4.0)
+    aggregate = _of(clean, "aggregate.tokens_per_s", streams=4).median or 0
+    assert 2.5 * 333 < aggregate < 4 * 333
+    assert all(len(one.values) == 2 and one.reason is None for one in clean.measures), clean.measures
+
+
+def test_speeds_of_a_run_whose_tasks_fail_are_withheld() -> None:
+    verdict = _played("dull", more=("quality.tasks=24", "limits.min_quality=0.9"))
+    assert verdict.verdict == "FAIL"
+    speeds = [one for one in verdict.measures if one.is_speed]
+    assert speeds
+    assert all(one.values == () and (one.reason or "").startswith("withheld") for one in speeds)
+
+
+def test_without_counts_nothing_is_called_cold() -> None:
+    verdict = _played("no-usage")
+    cold = _of(verdict, "ttft.cold_ms", 2000)
+    assert cold.values == ()
+    assert "nobody counted" in (cold.reason or "")
+
+
+def test_a_probe_deeper_than_the_window_is_refused_before_anything_is_sent() -> None:
+    with pytest.raises(Exception, match="probes: the deepest prompt and its reply need 1000064 tokens"):
+        play_in_memory(("clean",), ('probes=[{kind="depth", depths=[1000000], max_tokens=64}]',))

@@ -50,6 +50,7 @@ def _explain(error: Exception, debug: bool) -> int:
     from infermaxx_tui.core.scenario import ScenarioError
     from infermaxx_tui.core.transcript import TranscriptError
     from infermaxx_tui.core.turns import TokenizerError
+    from infermaxx_tui.export.errors import ExportError
     from infermaxx_tui.launch import Interrupted, StartError
     from infermaxx_tui.rundir import RunError
 
@@ -63,7 +64,7 @@ def _explain(error: Exception, debug: bool) -> int:
             return _console.complain(f"infermaxx: {error}{hint}", error.code)
         case Interrupted():
             return _console.complain("infermaxx: ended at once, without a verdict", ExitCode.INTERRUPTED)
-        case UsageError() | ScenarioError() | TranscriptError() | TokenizerError() | RunError():
+        case ExportError() | UsageError() | ScenarioError() | TranscriptError() | TokenizerError() | RunError():
             return _console.complain(f"infermaxx: {error}", ExitCode.USAGE)
         case OutputError():
             return _console.complain(f"infermaxx: {error}", ExitCode.INTERNAL)
@@ -166,6 +167,14 @@ def _run(args: argparse.Namespace) -> int:
         on_verdict=args.on_verdict,
     )
     return _dry_run(wish) if args.dry_run else _start(wish, args)
+
+
+def _resume(args: argparse.Namespace) -> int:
+    from infermaxx_tui.wish import Wish
+
+    run = _find(args)
+    wish = Wish(scenario="", resume=str(run.path), api_key_env=args.api_key_env, on_verdict=args.on_verdict)
+    return _start(wish, args)
 
 
 def _dry_run(wish: Wish) -> int:
@@ -301,6 +310,7 @@ def _compare(args: argparse.Namespace) -> int:
 
     from infermaxx_tui import rundir
     from infermaxx_tui.core.comparison import comparison_text, differences
+    from infermaxx_tui.core.pairs import pairs_said
     from infermaxx_tui.core.panels.compare import comparison_lines
     from infermaxx_tui.verdicts import load_or_judge
 
@@ -309,8 +319,31 @@ def _compare(args: argparse.Namespace) -> int:
     root = rundir.runs_dir(args.runs_dir)
     verdicts = [load_or_judge(rundir.find(root, name)) for name in args.runs]
     width = shutil.get_terminal_size((100, 24)).columns
-    _console.emit(comparison_text(verdicts) if args.json else comparison_lines(verdicts, width))
+    if args.json:
+        _console.emit(comparison_text(verdicts, pairs_said(verdicts)))
+    else:
+        _console.emit(comparison_lines(verdicts, width))
     return int(ExitCode.INCONCLUSIVE if differences(verdicts).keys else ExitCode.PASS)
+
+
+def _export(args: argparse.Namespace) -> int:
+    from infermaxx_tui.core.export.picture import Sharing
+    from infermaxx_tui.export.main import export
+
+    if args.include_text and args.content_free:
+        raise UsageError("infermaxx export: --include-text and --content-free exclude each other")
+    if args.format == "parquet" and args.output == "-" and sys.stdout.isatty():
+        raise UsageError("infermaxx export: a terminal cannot show parquet; give --output FILE")
+    sharing = Sharing(args.include_text, args.redact or args.content_free, args.content_free)
+    made = export(_find(args), args.format, args.output, sharing)
+    if args.output != "-":
+        _console.narrate(f"wrote {args.output}")
+    elif isinstance(made, bytes):
+        sys.stdout.buffer.write(made)
+        sys.stdout.buffer.flush()
+    else:
+        _console.emit(made.removesuffix("\n").split("\n"))
+    return int(ExitCode.PASS)
 
 
 def _doctor(args: argparse.Namespace) -> int:
@@ -378,8 +411,10 @@ _VERBS: dict[str, Callable[[argparse.Namespace], int]] = {
     "attach": _attach,
     "runs": _runs,
     "stop": _stop,
+    "resume": _resume,
     "judge": _judge,
     "compare": _compare,
+    "export": _export,
     "doctor": _doctor,
     "sim": _sim,
     "selftest": _selftest,

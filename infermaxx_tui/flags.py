@@ -14,6 +14,9 @@ _ABOUT = "Replays agent transcripts as concurrent sessions against a vLLM server
 MAKE_PRESETS = ("field-note", "claude-code-local", "swe-eval", "codex-pro", "nasty")
 """What `transcripts make` knows; said here so that help needs none of the generator."""
 
+EXPORTS = ("json", "csv", "parquet", "html", "svg", "junit")
+"""Formats of `export`, for the same reason."""
+
 
 class UsageError(Exception):
     """The command line is wrong: one line for people."""
@@ -38,6 +41,7 @@ def make_parser(with_runner: bool) -> argparse.ArgumentParser:
 
     _add_run_verbs(verb)
     _add_look_verbs(verb)
+    _add_export(verb)
     _add_tool_verbs(verb)
     if with_runner:
         verbs.add_parser("_runner")
@@ -91,13 +95,30 @@ def _add_look_verbs(verb: _Verb) -> None:
     judge = verb("judge", "fold a run's log again and print the verdict")
     compare = verb("compare", "runs side by side; figures only where their regimes agree, else the keys that differ")
     compare.add_argument("runs", metavar="RUN", nargs="+", help="folders, ids, or latest; two or more")
-    for made in (attach, stop, judge):
+    resume = verb("resume", "play the unfinished sessions of a run that was broken off, with new tags")
+    resume.add_argument("--headless", action="store_true", help="no TUI")
+    resume.add_argument("--detach", action="store_true", help="start it and return")
+    resume.add_argument("--on-verdict", metavar="CMD", help="command to run when the verdict is written")
+    resume.add_argument("--api-key-env", default="VLLM_API_KEY", metavar="NAME", help="variable that holds the key")
+    for made in (attach, stop, resume, judge):
         made.add_argument("run", metavar="RUN", help="a folder, an id, or latest")
     attach.add_argument("--headless", action="store_true", help="follow in lines and exit as the verdict")
     judge.add_argument("--limits", metavar="FILE", help="TOML of limits; the verdict is marked post hoc and not kept")
-    for made in (attach, runs, stop, judge, compare):
+    for made in (attach, runs, stop, resume, judge, compare):
         _add_runs_dir(made, "where run folders are")
         _add_json(made, "print JSON")
+
+
+def _add_export(verb: _Verb) -> None:
+    text = "a run as a file for people, spreadsheets, pipelines or CI systems"
+    export = verb("export", text)
+    export.add_argument("run", metavar="RUN", help="a folder, an id, or latest")
+    export.add_argument("--format", choices=EXPORTS, required=True, help="csv and parquet: one row for each request")
+    export.add_argument("--output", default="-", metavar="FILE", help="where it goes; - is stdout (-)")
+    export.add_argument("--redact", action="store_true", help="take keys, people, hosts, folders and addresses out")
+    export.add_argument("--content-free", action="store_true", help="redacted, without tags and the machine's names")
+    export.add_argument("--include-text", action="store_true", help="what the log kept of replies and errors")
+    _add_runs_dir(export, "where run folders are")
 
 
 def _add_tool_verbs(verb: _Verb) -> None:
@@ -127,6 +148,8 @@ def _add_tool_verbs(verb: _Verb) -> None:
     stats.add_argument("--tokenizer", default="shipped", metavar="T", help="a directory, a hub name, or shipped")
     stats.add_argument("--pool", type=_number(1, 10**12), metavar="N", help="KV pool in tokens")
     _add_kv(stats)
+    stats.add_argument("--prefix", action="store_true", help="what the chat template loses of each last prompt")
+    stats.add_argument("--prefill", type=_number(1, 10**9), metavar="N", help="speed of prefill in tokens per second")
     _add_json(stats, "print JSON")
     text = "convert what agents wrote into OpenAI chat JSONL"
     convert = inner.add_parser("import", help=text, description=text, parents=[_common()], allow_abbrev=False)

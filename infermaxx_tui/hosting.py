@@ -16,11 +16,12 @@ from infermaxx_tui.server.check_args import check_args
 from infermaxx_tui.server.describe import ServerUnusableError, normalise_url
 from infermaxx_tui.server.launch import LaunchedServer, launch_url, refuse_taken
 from infermaxx_tui.server.startup import Patience, read_startup
-from infermaxx_tui.shipped import find_scenario
 from infermaxx_tui.wish import Loaded
 
 _SIM_WAIT_S = 20.0
 _POLL_S = 0.02
+_GONE_S = 20.0
+_GONE_POLL_S = 0.25
 
 
 class Host:
@@ -80,28 +81,30 @@ class Host:
 def hosted(
     loaded: Loaded,
     folder: RunFolder,
-    scenario_file: str = "",
+    base: Path = Path(),
     note: Callable[[str], None] = lambda text: None,
     given: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[Host]:
     """The run's server, started if it is ours, and ended when the block ends; `note` takes remarks for people.
 
-    `given` is what such a server has in its environment beside what this process has.
+    `base` is the folder of the scenario file. `given` is what such a server has in its environment beside what this
+    process has.
 
     Raises ScenarioError, and ServerUnusableError for a command that cannot come up.
     """
     wanted = loaded.scenario.server
     if wanted.url is not None:
-        log = None if wanted.log is None else find_scenario(scenario_file).parent / wanted.log
+        log = None if wanted.log is None else base / wanted.log
         yield Host(normalise_url(wanted.url), log=log)
         return
     if not wanted.launch and not wanted.sim:
         raise ScenarioError(loaded.source, "server.url", "no server: give --url URL, or set server.url, launch or sim")
     if wanted.launch:
-        refuse_taken(launch_url(wanted.launch))
+        _refuse_taken(launch_url(wanted.launch), _GONE_S if folder.events.exists() else 0.0)
         _ask_parser(wanted, note)
     folder.server_log.touch(mode=0o600)
     port_file = folder.path / ".port"
+    port_file.unlink(missing_ok=True)
     command = wanted.launch or _sim_command(wanted.sim, port_file)
     server = LaunchedServer(command, {**given, **wanted.env}, folder.server_log)
     try:
@@ -109,6 +112,21 @@ def hosted(
         yield Host(launch_url(command) if wanted.launch else None, server, port_file, patience=patience)
     finally:
         server.stop()
+
+
+def _refuse_taken(url: str, patience_s: float) -> None:
+    """Raises ServerUnusableError if somebody listens there, and still does after so long: the server of a runner that
+    was killed just now is still ending."""
+    until = time.monotonic() + patience_s
+    while True:
+        try:
+            refuse_taken(url)
+        except ServerUnusableError:
+            if time.monotonic() >= until:
+                raise
+            time.sleep(_GONE_POLL_S)
+        else:
+            return
 
 
 def _ask_parser(wanted: Server, note: Callable[[str], None]) -> None:

@@ -7,9 +7,10 @@ import re
 import stat
 from collections import deque
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
-from infermaxx_tui.core.events import AnyEvent, Record, Unknown, decode, encode
+from infermaxx_tui.core.events import AnyEvent, Record, Resumed, RunStarted, Unknown, decode, encode
 from infermaxx_tui.secret import Mask
 
 _READ_BYTES = 1 << 20
@@ -122,6 +123,16 @@ def last_line(folder: Path) -> Record | Unknown | None:
         file.seek(max(0, size - _TAIL_BYTES))
         lines = file.read(_TAIL_BYTES).split(b"\n")[:-1]
     return decode(lines[-1]) if lines else None
+
+
+def resumes(folder: Path) -> tuple[Resumed | None, ...]:
+    """How the run was taken up again, each time; None where its log does not say. Raises OSError."""
+    found: list[Resumed | None] = []
+    for path in parts(folder):
+        head = [record.event for record in islice(Follower(path).read(), 2) if isinstance(record, Record)]
+        if head and isinstance(head[0], RunStarted) and head[0].segment > 0:
+            found.append(next((event for event in head if isinstance(event, Resumed)), None))
+    return tuple(found)
 
 
 def read_log(folder: Path) -> Iterator[Record | Unknown]:

@@ -24,6 +24,7 @@ from infermaxx_tui.index import keep_index
 from infermaxx_tui.log import Appender
 from infermaxx_tui.pace import plan_lines
 from infermaxx_tui.prepare import prepare_now
+from infermaxx_tui.resume import Earlier, continued, make_way
 from infermaxx_tui.rundir import RunError, RunFolder
 from infermaxx_tui.runner.client import make_client
 from infermaxx_tui.runner.clock import SystemClock
@@ -47,8 +48,12 @@ def prepare_run(
     startup: StartupRead,
     sensors: Sampler,
     api_key: str | None,
+    before: Earlier | None = None,
 ) -> Prepared:
-    """What the run will do. Raises ScenarioError, TokenizerError or ServerUnusableError."""
+    """What the run will do, or what is left of it after what was done `before`.
+
+    Raises ScenarioError, TokenizerError or ServerUnusableError, and RunError for a run that cannot be gone on with.
+    """
     marked, earlier = earlier_conversation(wish.faults, folder.id)
     stale = (*known_tags(folder.path.parent, folder), *marked)
     prepared, notes = prepare_now(loaded, wish, url, api_key, stale, startup)
@@ -65,7 +70,7 @@ def prepare_run(
     startup = with_traps(startup, regime, wanted.launch, wanted.env)
     for line in trap_lines(startup):
         note(line)
-    return msgspec.structs.replace(
+    prepared = msgspec.structs.replace(
         prepared,
         scenario_text=text,
         earlier=earlier,
@@ -74,6 +79,7 @@ def prepare_run(
         selftest=cited(),
         calibrated=calibrated.cited(time.time_ns() // 1_000_000),
     )
+    return prepared if before is None else continued(folder, before, prepared)
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -97,8 +103,7 @@ def play_run(run: Run, begin: Callable[[], None]) -> ExitCode:
     """
     folder = run.folder
     reserve(folder)
-    rundir.replace_file(folder.scenario, run.prepared.scenario_text.encode())
-    sink = Appender(folder.events, secret=run.api_key)
+    sink = _first_part(run) if run.prepared.continued is None else _next_part(run)
     begin()
     try:
         anyio.run(_play, run, sink)
@@ -110,6 +115,16 @@ def play_run(run: Run, begin: Callable[[], None]) -> ExitCode:
     if verdict.ended != "stopped":  # whoever asked it to end waits for that
         keep_index(folder.path)
     return exit_code(verdict)
+
+
+def _first_part(run: Run) -> Appender:
+    rundir.replace_file(run.folder.scenario, run.prepared.scenario_text.encode())
+    return Appender(run.folder.events, secret=run.api_key)
+
+
+def _next_part(run: Run) -> Appender:
+    path, part = make_way(run.folder)
+    return Appender(path, part, secret=run.api_key)
 
 
 def reserve(folder: RunFolder) -> None:
@@ -137,7 +152,7 @@ async def _play(run: Run, sink: Appender) -> None:
     def spare() -> Appender | None:
         folder.reserve.unlink(missing_ok=True)
         try:
-            return Appender(folder.path / "events-1.jsonl", part=1, secret=run.api_key)
+            return Appender(folder.path / f"events-{sink.part + 1}.jsonl", part=sink.part + 1, secret=run.api_key)
         except OSError:
             return None
 

@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -24,11 +25,16 @@ from infermaxx_tui.ending import AskedToStop, Ending
 from infermaxx_tui.exitcodes import ExitCode
 from infermaxx_tui.hosting import hosted
 from infermaxx_tui.launch import Said
+from infermaxx_tui.origin import keep_origin, origin_of
 from infermaxx_tui.rundir import RunError, RunFolder
 from infermaxx_tui.secret import Mask, MaskedStream, read_key
 from infermaxx_tui.sensing import sensing
 from infermaxx_tui.server.describe import ServerUnusableError
-from infermaxx_tui.wish import Wish, load
+from infermaxx_tui.shipped import find_scenario
+from infermaxx_tui.wish import Loaded, Wish, load
+
+if TYPE_CHECKING:
+    from infermaxx_tui.resume import Earlier
 
 
 def main(wish_json: bytes) -> int:
@@ -78,33 +84,72 @@ def _take_key(name: str) -> str | None:
 
 def _run(wish: Wish, ending: Ending) -> int:
     key = _take_key(wish.api_key_env)
-    loaded = load(wish)
-    root = rundir.runs_dir(wish.runs_dir)
-    known_root = root.exists()
-    stamp = time.strftime("%Y%m%d-%H%M%S")
-    folder = rundir.create(root, stamp, loaded.scenario.name, secrets.token_hex(2))
-    lock = folder.hold()
+    at = _new(wish) if wish.resume is None else _taken_up(wish, Path(wish.resume), key)
+    wish, loaded, folder = at.wish, at.loaded, at.folder
     try:
-        with _masked_log(folder, key), hosted(loaded, folder, wish.scenario, _note, _given(wish, key)) as host:
+        with _masked_log(folder, key), hosted(loaded, folder, at.base, _note, _given(wish, key)) as host:
             from infermaxx_tui.playing import Run, play_run, prepare_run, tell
 
             if host.server is not None:
                 ending.last_act = host.server.kill
             url = host.wait()
             with sensing(loaded.scenario, url, host.server.pid if host.server is not None else None) as sensors:
-                prepared = prepare_run(wish, loaded, folder, url, _note, host.startup(), sensors, key)
+                prepared = prepare_run(wish, loaded, folder, url, _note, host.startup(), sensors, key, at.earlier)
                 alive = host.alive if host.server is not None else None
+                keep_origin(folder, at.base, wish)
                 code = play_run(Run(prepared, folder, url, key, ending, alive, sensors), lambda: _begin(folder))
-            os.close(lock)
+            os.close(at.lock)
             tell(wish, folder)
             return int(code)
     except ServerUnusableError as error:
-        if kept := _discard(folder, root, known_root, keep_log=bool(loaded.scenario.server.launch)):
+        if kept := _discard(folder, at.known_root, keep_log=bool(loaded.scenario.server.launch)):
             raise ServerUnusableError(f"{error}; its log is {kept}", str(kept)) from None
         raise
     except BaseException:
-        _discard(folder, root, known_root, keep_log=False)
+        _discard(folder, at.known_root, keep_log=False)
         raise
+
+
+class _Beginning(NamedTuple):
+    """A run that holds its folder and is about to prepare itself."""
+
+    wish: Wish
+    loaded: Loaded
+    base: Path
+    """The folder to which the scenario's files are relative."""
+    folder: RunFolder
+    lock: int
+    known_root: bool
+    """Whether the folder of all runs was there before."""
+    earlier: Earlier | None = None
+    """What the run's log says, if it is taken up again."""
+
+
+def _new(wish: Wish) -> _Beginning:
+    """A run of its own."""
+    loaded = load(wish)
+    base = find_scenario(wish.scenario).parent
+    root = rundir.runs_dir(wish.runs_dir)
+    known_root = root.exists()
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    folder = rundir.create(root, stamp, loaded.scenario.name, secrets.token_hex(2))
+    return _Beginning(wish, loaded, base, folder, folder.hold(), known_root)
+
+
+def _taken_up(wish: Wish, path: Path, key: str | None) -> _Beginning:
+    """A run that was broken off. Raises RunError where there is nothing to take up."""
+    from infermaxx_tui.resume import load_again, put_aside_server_log, read_earlier, refuse_over
+
+    folder = RunFolder(path)
+    refuse_over(folder)
+    lock = folder.hold()
+    earlier, origin = read_earlier(folder), origin_of(folder)
+    loaded = load_again(earlier, origin)
+    if (aside := put_aside_server_log(folder)) is not None:
+        Mask(key).file(aside)
+    replace = msgspec.structs.replace
+    wish = replace(wish, nonce=earlier.meta.nonce, faults=origin.faults, segment=earlier.segment)
+    return _Beginning(wish, loaded, Path(origin.base), folder, lock, True, earlier)
 
 
 def _given(wish: Wish, key: str | None) -> dict[str, str]:
@@ -137,16 +182,16 @@ def _begin(folder: RunFolder) -> None:
     os.close(log)
 
 
-def _discard(folder: RunFolder, root: Path, known_root: bool, keep_log: bool) -> Path | None:
+def _discard(folder: RunFolder, known_root: bool, keep_log: bool) -> Path | None:
     """Removes a folder in which no run began. A launched server's log stays if it says something: that comes out."""
-    if folder.events.exists():
-        return None
     if keep_log and folder.server_log.exists() and folder.server_log.stat().st_size:
         return folder.server_log
+    if folder.events.exists():
+        return None
     for path in folder.path.iterdir():
         path.unlink()
     folder.path.rmdir()
     if not known_root:
         with suppress(OSError):
-            root.rmdir()
+            folder.path.parent.rmdir()
     return None

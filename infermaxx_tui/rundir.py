@@ -81,6 +81,11 @@ class RunFolder:
         return self.path / ".lock"
 
     @property
+    def origin(self) -> Path:
+        """Where the run came from, for a resume."""
+        return self.path / ".origin"
+
+    @property
     def reserve(self) -> Path:
         """Space that is set free for the last lines when the disk is full."""
         return self.path / ".reserve"

@@ -10,7 +10,8 @@ import msgspec
 
 from infermaxx_tui.core.display import harmless
 from infermaxx_tui.core.events import Record, RunEnded, RunStarted
-from infermaxx_tui.log import last_line, read_log
+from infermaxx_tui.core.events_resume import gap_in_words
+from infermaxx_tui.log import last_line, read_log, resumes
 from infermaxx_tui.rundir import RUN_ID, RunFolder
 
 RunPhase = Literal["starting", "running", "ended", "died", "empty", "no rights"]
@@ -32,10 +33,19 @@ class RunRow(msgspec.Struct, frozen=True):
     verdict: str | None
     read: bool
     """Whether somebody has seen the verdict."""
+    resumed: int = 0
+    """How often it was taken up again after it was broken off."""
+    gaps_s: tuple[float | None, ...] = ()
+    """How long nobody looked, each time; None where that is not known."""
+
+
+class _Segments(msgspec.Struct, frozen=True):
+    segments: int = 1
 
 
 class _VerdictWord(msgspec.Struct):
     verdict: str
+    regime: _Segments = _Segments()
 
 
 def describe_runs(runs: Sequence[RunFolder]) -> tuple[RunRow, ...]:
@@ -52,7 +62,10 @@ def _row(run: RunFolder) -> RunRow:
         first = next(iter(read_log(run.path)), None)
         started = first.event if isinstance(first, Record) else None
         name = started.scenario if isinstance(started, RunStarted) else name
-        return RunRow(run.id, when, name, _phase(run, first is not None), _verdict(run), run.is_read())
+        again = resumes(run.path)
+        gaps_s = tuple(None if one is None or one.gap_ms is None else one.gap_ms / 1000.0 for one in again)
+        verdict = _verdict(run, len(again))
+        return RunRow(run.id, when, name, _phase(run, first is not None), verdict, run.is_read(), len(again), gaps_s)
     except OSError:
         return RunRow(run.id, when, name, "no rights", None, False)
 
@@ -68,11 +81,13 @@ def _phase(run: RunFolder, has_lines: bool) -> RunPhase:
     return "ended" if ended else "died"
 
 
-def _verdict(run: RunFolder) -> str | None:
+def _verdict(run: RunFolder, resumed: int) -> str | None:
+    """The verdict's word, if it is one on the newest segment of the log."""
     try:
-        return msgspec.json.decode(run.verdict.read_bytes(), type=_VerdictWord).verdict
+        said = msgspec.json.decode(run.verdict.read_bytes(), type=_VerdictWord)
     except (OSError, msgspec.DecodeError):
         return None
+    return said.verdict if said.regime.segments > resumed else None
 
 
 def runs_json(rows: Sequence[RunRow]) -> str:
@@ -90,4 +105,8 @@ def runs_lines(rows: Sequence[RunRow]) -> tuple[str, ...]:
 
 def _line(row: RunRow) -> str:
     mark = "*" if row.verdict is not None and not row.read else " "
-    return harmless(f"{mark} {row.when[:_MINUTES]}  {row.state:9}  {row.verdict or '-':12}  {row.run}")
+    times = "once" if row.resumed == 1 else f"{row.resumed} times"
+    known = [gap_s for gap_s in row.gaps_s if gap_s is not None]
+    gap = f", {gap_in_words(sum(known) * 1000)} not looked at" if known else ""
+    again = f"  resumed {times}{gap}" if row.resumed else ""
+    return harmless(f"{mark} {row.when[:_MINUTES]}  {row.state:9}  {row.verdict or '-':12}  {row.run}{again}")

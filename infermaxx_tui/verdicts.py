@@ -17,7 +17,7 @@ from infermaxx_tui.core.scenario import ScenarioError, convert
 from infermaxx_tui.core.scenario_checks import limit_complaints
 from infermaxx_tui.core.state import RunState
 from infermaxx_tui.core.verdict import Verdict, exit_code, judge_run, read_verdict, verdict_bytes
-from infermaxx_tui.log import Follower, parts
+from infermaxx_tui.log import Follower, parts, resumes
 from infermaxx_tui.rundir import RunError, RunFolder, replace_file
 
 __all__ = [
@@ -84,15 +84,21 @@ def write_verdict(run: RunFolder, verdict: Verdict) -> None:
 
 
 def load_or_judge(run: RunFolder) -> Verdict:
-    """The verdict that the run wrote; for a runner that died, the one its log earns, kept from now on if it can be."""
+    """The verdict that the run wrote; for a runner that died, the one its log earns, kept from now on if it can be.
+
+    One that is older than the log's newest segment is none of it.
+    """
     try:
-        return read_verdict(run.verdict.read_bytes())
+        verdict = read_verdict(run.verdict.read_bytes())
+        newest = verdict.regime.segments > len(resumes(run.path))
     except (OSError, msgspec.DecodeError):
+        newest = False
+    if not newest:
         verdict = judge_folder(run)
         if not run.alive():
             with suppress(OSError):
                 write_verdict(run, verdict)
-        return verdict
+    return verdict
 
 
 def read_limits(file: str) -> Limits:

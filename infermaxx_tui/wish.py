@@ -6,6 +6,8 @@ Nothing here needs a server or a client library: the command line and the runner
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import msgspec
@@ -23,7 +25,7 @@ from infermaxx_tui.core.scenario import (
     parse_scenario,
 )
 from infermaxx_tui.core.stats import needed_for
-from infermaxx_tui.core.transcript import Session
+from infermaxx_tui.core.transcript import NothingToUseError, Session
 
 _NONCE = re.compile(r"[0-9a-fA-F]{1,64}", re.ASCII)
 _URL_ADVICE = "write http://HOST:PORT, with or without /v1"
@@ -50,6 +52,10 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     sensor_cmd: str | None = None
     no_gpu: bool = False
     api_key_env: str = "VLLM_API_KEY"
+    resume: str | None = None
+    """A run folder: that run is taken up again, and its log says what is to be played."""
+    segment: int = 0
+    """How often the run was started before."""
     on_verdict: str | None = None
     """A command that the runner starts once the verdict is written."""
 
@@ -75,11 +81,37 @@ def load(wish: Wish) -> Loaded:
     scenario = _apply(parse_scenario(text, path.name, wish.overrides), wish)
     if scenario.server.url is not None:
         check_url(scenario.server.url, *(("--url", "") if wish.url is not None else (path.name, "server.url")))
-    check_scenario(scenario, path.name)
-    files = shipped.find_transcripts(scenario.transcripts.paths, path.parent, path.name)
-    transcripts = tuple(importers.load_all(files))
-    check_transcripts(transcripts, path.name)
-    return Loaded(scenario, text, path.name, transcripts)
+    return complete(scenario, text, path.name, path.parent)
+
+
+def complete(scenario: Scenario, text: str, source: str, base: Path) -> Loaded:
+    """The scenario with its transcripts, which are relative to the folder `base`.
+
+    Raises ScenarioError or TranscriptError.
+    """
+    check_scenario(scenario, source)
+    files = shipped.find_transcripts(scenario.transcripts.paths, base, source)
+    transcripts = tuple(_sessions(files, shipped.named_folders(scenario.transcripts.paths, base)))
+    check_transcripts(transcripts, source)
+    return Loaded(scenario, text, source, transcripts)
+
+
+def _sessions(files: tuple[Path, ...], folders: tuple[Path, ...]) -> Iterator[Session]:
+    """The sessions of the files, each once. Raises TranscriptError, but not for what lies in a folder unasked."""
+    seen: set[int] = set()
+    left_out: NothingToUseError | None = None
+    found = False
+    for file in files:
+        try:
+            for session in importers.unseen(importers.stream(file), seen):
+                found = True
+                yield session
+        except NothingToUseError as error:
+            if not any(folder in file.parents for folder in folders):
+                raise
+            left_out = error
+    if left_out is not None and not found:
+        raise left_out
 
 
 def _apply(scenario: Scenario, wish: Wish) -> Scenario:

@@ -66,6 +66,10 @@ class Gauges:
         if abs(event.wall_step_ms) > abs(self.wall_step_ms):
             self.wall_step_ms = event.wall_step_ms
 
+    def segment_began(self) -> None:
+        """Another process reads now, maybe from another server: counters are compared within a segment only."""
+        self._metrics_first = self._metrics_last = self.counts = None
+
     def metrics(self, event: MetricsRead) -> None:
         """One reading of the server's counters; a reading that failed is counted and changes nothing."""
         if event.error is not None:

@@ -7,7 +7,7 @@ gives another verdict.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 
@@ -64,15 +64,28 @@ class Replies:
     leaks: Rows[Leak] = field(default_factory=Rows)
     leak_counts: dict[str, int] = field(default_factory=lambda: {"foreign": 0, "stale": 0, "decoy": 0})
     with_text: int = 0
+    forced: int = 0
+    """Replies whose length was forced: what they say past their end is nobody's fault."""
     degenerate: Tally = field(default_factory=Tally)
     degenerate_recalls: int = 0
     unlabelled_asks: int = 0
+    solo: Literal["before", "after"] | None = None
+    """When a conversation is played alone, as a control, just now."""
+    solo_played: bool = False
+    over: bool = False
+    """Whether all that is sent now is sent to see what the run left behind."""
+    degenerate_after: int = 0
+    """Degenerate replies to the trivial prompts after the run."""
     _builder: RegistryBuilder = field(default_factory=RegistryBuilder)
     _owned: dict[int, int] = field(default_factory=dict)
     _planted: Table[tuple[int, str], int] = field(default_factory=Table)
     _in_prompt: dict[int, set[str]] = field(default_factory=dict)
     _place: Table[tuple[int, int], int] = field(default_factory=Table)
     _leaked: set[tuple[int, str]] = field(default_factory=set)
+    _controls: dict[int, dict[str, int]] = field(default_factory=dict)
+    """Sentinels and absent labels of each session."""
+    _given_up: dict[int, int] = field(default_factory=dict)
+    """By session, the segment in which it was begun anew."""
 
     def issued(self, event: TagIssued) -> None:
         """A tag of this run; those that the session had before it was started again are stale from now on."""
@@ -82,13 +95,45 @@ class Replies:
                 self._builder.retire(session, self.run)
                 self._owned[session] = self.segment
                 self._in_prompt.pop(session, None)
-            if event.kind in self.issued_kinds:
+                for kind, n in self._controls.pop(session, {}).items():
+                    self.issued_kinds[kind] -= n
+            if event.kind in self.issued_kinds and self.solo is None:
                 self.issued_kinds[event.kind] += 1
+                controls = self._controls.setdefault(session, {})
+                controls[event.kind] = controls.get(event.kind, 0) + 1
         self._builder.add_issued(event)
 
     def known(self, event: TagsKnown) -> None:
         """Tags of an earlier run."""
         self._builder.add_known(event)
+
+    def began(self, solo: Literal["before", "after"] | None, over: bool) -> None:
+        """Another stage of the run: whether a conversation is played alone, and whether all is over."""
+        self.solo, self.over = solo, over
+        self.solo_played = self.solo_played or solo is not None
+
+    def given_up(self, session: int) -> None:
+        """The conversation begins anew: of what it said before only what failed is evidence, since it was not whole."""
+        self._given_up[session] = self.segment
+
+    def standing(self, answers: list[Recall], misses_too: bool = False) -> tuple[Recall, ...]:
+        """Those of the answers that count; `misses_too`: misses of conversations that were given up count as well."""
+        if not self._given_up:
+            return tuple(answers)
+        since = self._given_up
+        return tuple(a for a in answers if a.segment >= since.get(a.session, 0) or (misses_too and a.miss))
+
+    def answers(self) -> tuple[tuple[Recall, ...], tuple[Recall, ...], tuple[Recall, ...], tuple[Recall, ...]]:
+        """Recalls, tails and absents that count, and those of the conversation that was played alone."""
+        whole = (
+            self.standing(self.recalls.rows, misses_too=True),
+            self.standing(self.tails.rows),
+            self.standing(self.absents.rows),
+        )
+        if not self.solo_played:
+            return (*whole, ())
+        recalls, tails, absents = (tuple(one for one in some if one.solo is None) for some in whole)
+        return recalls, tails, absents, tuple(one for some in whole for one in some if one.solo is not None)
 
     def planted(self, event: TagPlanted) -> None:
         """Where a tag stands in its owner's conversation."""
@@ -114,16 +159,20 @@ class Replies:
                 degenerate = _degenerate(event, cls)
         if hits:
             self._leaks(at, event, hits, _Beside(opened, streams))
-        if event.content_chars or event.reasoning_chars or event.tool_chars:
+        if event.forced:
+            self.forced += 1
+        elif event.content_chars or event.reasoning_chars or event.tool_chars:
             self.with_text += 1
             if degenerate is not None:
                 self.degenerate.add(finding(at, event, degenerate))
                 self.degenerate_recalls += kind == "recall"
+                self.degenerate_after += kind == "control" and self.over
         return recall
 
     def degeneration(self) -> Degenerate:
         """Replies with text, and those that had degenerated."""
-        return Degenerate(self.with_text, self.degenerate.findings(), self.degenerate_recalls)
+        found = self.degenerate.findings()
+        return Degenerate(self.with_text, found, self.degenerate_recalls, self.degenerate_after, self.forced)
 
     def _all_hits(self, event: RequestEnded) -> tuple[Hit, ...]:
         """Hits in the text as logged, and those that the runner saw in the text as received."""
@@ -190,6 +239,7 @@ class Replies:
             completion_tokens=event.completion_tokens,
             overlapped=beside.any_other(clumped(event)),
             foreign_present=beside.opened is not None and beside.opened.foreign_present,
+            solo=self.solo,
         )
 
     def _again(self, at: Ref, event: RequestEnded, ask: TagAsked, reply: Classified) -> None:

@@ -72,9 +72,10 @@ class ServerSide:
     _counts: dict[str, int] = field(default_factory=lambda: {"cut": 0, "stuck": 0, "unknown": 0})
 
     def segment_began(self) -> None:
-        """Another clock: what was open then is gone."""
+        """Another clock: what was open then is gone, and what the server did meanwhile is nobody's."""
         self._recent.clear()
-        self._over = self._cut = 0
+        self._over = self._cut = self._open = 0
+        self._last, self._finished_here = None, 0.0
 
     def sent(self, us: int, now_open: int) -> None:
         """A request of ours went out."""

@@ -21,6 +21,7 @@ class Session:
 
     wave: int
     planned: int
+    segment: int = 0
     turn: int = 0
     depth: int = 0
     tokens: int = 0
@@ -33,6 +34,7 @@ class Session:
     capped: int = 0
     last_us: int = -1
     ended: str | None = None
+    parent: int | None = None
 
 
 @dataclass(slots=True)
@@ -48,22 +50,27 @@ class Sessions:
     _beat_depths: tuple[int, ...] = ()
     _beat_us: tuple[int, ...] = ()
     """When each of them had a token last; -1 for none."""
-    _abandoned_asks: int = 0
+    _segment: int = 0
+    _lost_before: int = 0
+    """Questions that were missed in conversations that were given up."""
 
     def of(self, session: int) -> Session:
         """The conversation, made on first sight."""
         found = self._all.by.get(session)
         if found is None:
-            found = self._all.by[session] = Session(0, 0)
+            found = self._all.by[session] = Session(0, 0, self._segment)
         return found
 
-    def started(self, event: SessionStarted) -> None:
-        """A conversation begins, or begins again after a resume: what it was asked before stays asked."""
+    def started(self, event: SessionStarted) -> bool:
+        """A conversation begins, or (True) again after a resume: only what it had lost by then still counts."""
         self._spread()
         before = self._all.by.get(event.session)
-        if before is not None:
-            self._abandoned_asks += before.asked
-        self._all.put(event.session, Session(event.wave, event.planned_recalls))
+        again = before is not None and before.segment != self._segment
+        if before is not None and again:
+            self._lost_before += before.lost if before.planned else 0
+        begun = Session(event.wave, event.planned_recalls, self._segment, parent=event.parent)
+        self._all.put(event.session, begun)
+        return again
 
     def ended(self, event: SessionEnded) -> None:
         """A conversation is over."""
@@ -105,6 +112,7 @@ class Sessions:
     def segment_began(self) -> None:
         """Another clock: what the beats said is said by the old one."""
         self._spread()
+        self._segment += 1
 
     def rates(self) -> dict[int, float]:
         """Tokens per second in the newest beat, by conversation; empty before the first one or if it is too short."""
@@ -134,7 +142,7 @@ class Sessions:
             session.lost += recall.miss
 
     def planned_recalls(self, planned: int, duration_over: bool) -> int:
-        """Of `planned` recall questions those that fell due, and those of attempts that were given up and made again.
+        """Of `planned` recall questions those that fell due, and those that were missed before a new attempt was made.
 
         A conversation that the duration ended owes no question that it had not come to; once the duration is over, one
         that never began owes none at all.
@@ -144,7 +152,7 @@ class Sessions:
         )
         if duration_over:
             not_due += max(planned - sum(session.planned for session in self._all.by.values()), 0)
-        return max(planned + self._abandoned_asks - not_due, 0)
+        return max(planned + self._lost_before - not_due, 0)
 
     def states(self, opened: dict[int, Open], now_us: int, rates: dict[int, float]) -> tuple[SessionState, ...]:
         """All conversations, by number; `rates` are their speeds, as far as they may be shown."""
@@ -186,4 +194,5 @@ class Sessions:
             capped=session.capped,
             silent_ms=None if since_us is None else max(now_us - max(since_us, session.last_us), 0) / 1000.0,
             ended=session.ended,
+            parent=session.parent,
         )

@@ -8,6 +8,7 @@ from typing import Final, Literal, get_args
 import msgspec
 
 from infermaxx_tui.core import events as e
+from infermaxx_tui.core.events_resume import gap_in_words, how_in_words
 from infermaxx_tui.core.evidence import Leak, Recall, Ref
 
 MarkKind = Literal["leak", "miss", "lost", "failed", "degenerate", "evidence_lost", "gap", "stop", "began", "ended"]
@@ -19,7 +20,7 @@ WEIGHT: Final[dict[MarkKind, int]] = {kind: place for place, kind in enumerate(g
 
 
 MARKED: Final[frozenset[type[e.Event]]] = frozenset(
-    {e.RequestEnded, e.GapNoted, e.ServerLost, e.StopAsked, e.EvidenceLost, e.RunStarted, e.RunEnded}
+    {e.RequestEnded, e.GapNoted, e.ServerLost, e.StopAsked, e.EvidenceLost, e.RunStarted, e.Resumed, e.RunEnded}
 )
 """Events that can be marks."""
 
@@ -53,6 +54,8 @@ def mark_of(at_us: int, record: e.Record) -> Mark | None:
             session, kind, text = None, "evidence_lost", detail
         case e.RunStarted(segment=segment):
             session, kind, text = None, "began", "the run began" if segment == 0 else f"resumed, segment {segment}"
+        case e.Resumed(how=how, gap_ms=gap_ms):
+            session, kind, text = None, "began", f"{how_in_words(how)}, taken up after {gap_in_words(gap_ms)}"
         case e.RunEnded(reason=reason):
             session, kind, text = None, "ended", f"the run ended: {reason}"
         case _:

@@ -9,6 +9,7 @@ import msgspec
 
 from infermaxx_tui.core import events as e
 from infermaxx_tui.core.classify import RECALLED
+from infermaxx_tui.core.events_resume import gap_in_words, how_in_words
 from infermaxx_tui.core.evidence import Leak, Recall, Ref
 from infermaxx_tui.core.kept import BLOCK, Rows
 from infermaxx_tui.core.marks import degenerate
@@ -135,6 +136,8 @@ def _of_run(event: e.Event) -> Said | None:
     match event:
         case e.RunStarted(scenario=scenario, segment=segment):
             return None, "run", f"{scenario} began" if segment == 0 else f"resumed, segment {segment}", "plain"
+        case e.Resumed(how=how, gap_ms=gap_ms, again=again):
+            return None, "run", f"{how_in_words(how)}, taken up after {gap_in_words(gap_ms)}, {again} again", "warn"
         case e.RegimeNoted(regime=regime):
             return (
                 None,

@@ -10,6 +10,7 @@ import httpx
 import msgspec
 from anyio import to_thread
 
+from infermaxx_tui.core.blocks import Stretch
 from infermaxx_tui.core.canary import RegistryBuilder
 from infermaxx_tui.core.events import Calibrated, GateChecked, StartupRead
 from infermaxx_tui.core.plan import Plan
@@ -20,6 +21,7 @@ from infermaxx_tui.core.segments import TokenisedTranscript
 from infermaxx_tui.core.transcript import Session
 from infermaxx_tui.runner import dispatch
 from infermaxx_tui.runner.board import Board
+from infermaxx_tui.runner.continued import Continued
 from infermaxx_tui.runner.keep import Keep
 from infermaxx_tui.runner.quality_tasks import QualityTasks
 from infermaxx_tui.runner.recorder import Recorder
@@ -64,6 +66,14 @@ class Prepared(msgspec.Struct, frozen=True):
     """What the newest selftest on this host came to."""
     calibrated: Calibrated | None = None
     """What is known of this host's own errors."""
+    remarks: tuple[str, ...] = ()
+    """What the way of playing hides or costs, for the log."""
+    traces: tuple[tuple[Stretch, ...], ...] = ()
+    """Of each transcript the text of each window, where transcripts are traces without text; else empty."""
+    continued: Continued | None = None
+    """What the segments before were, if the run is taken up again; the plan is then what is left of it."""
+    end_tokens: int = 0
+    """Tokens of the template's end of turn, which recorded replies have and their recorded lengths do not count."""
 
 
 class Stopper:
@@ -111,7 +121,8 @@ class RunContext:
         """Open requests were cut, and none may be opened."""
         self.faults: list[Exception] = []
         """What went wrong in this program itself."""
-        self._next_req = 0
+        self._next_req = 0 if prepared.continued is None else prepared.continued.last_req
+        self._next_salt = 0
         self._rendering: set[anyio.CancelScope] = set()
         self._renderers = anyio.CapacityLimiter(1)
 
@@ -124,6 +135,11 @@ class RunContext:
         """The number of the next request."""
         self._next_req += 1
         return self._next_req
+
+    def new_salt(self) -> int:
+        """A number that no salt of this run had before."""
+        self._next_salt += 1
+        return self._next_salt
 
     def cut(self, for_good: bool = True) -> None:
         """Cancels every open request; `for_good`: none may be opened after that, and nothing rendered."""

@@ -258,7 +258,10 @@ class _Verdicts:
     def _read_or_judge(self, moment: Moment) -> Verdict:
         """What the run wrote; for a runner that died what its log earns, kept from now on, without folding it anew."""
         try:
-            return restated(read_verdict(self._run.verdict.read_bytes()), moment.state, self._run)
+            verdict = read_verdict(self._run.verdict.read_bytes())
+            if verdict.regime.segments < moment.state.segments:
+                raise msgspec.DecodeError("a verdict on less than there is")
+            return restated(verdict, moment.state, self._run)
         except (OSError, msgspec.DecodeError):
             verdict = judge_run(moment.state)
             if self.folded:

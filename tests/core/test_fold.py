@@ -87,6 +87,14 @@ def everything() -> list[e.AnyEvent]:
         e.RequestEnded(
             req=9000, session=-1, turn=0, kind="quality", outcome="ok", finish_reason="stop", content="Answer: 42"
         ),
+        e.StageBegan(stage="controls"),
+        e.RequestStarted(req=9050, session=-1, turn=0, kind="control", prompt_tokens=40, max_tokens=99),
+        e.ControlAsked(req=9050, arm="cold", pair=0),
+        e.RequestEnded(
+            req=9050, session=-1, turn=0, kind="control", outcome="ok", finish_reason="stop", content="Yes."
+        ),
+        e.ControlAnswered(req=9050, ids_sha256="0" * 64, cached_tokens=0, cached_by="usage"),
+        e.StageBegan(stage="solo_after", session=99),
         e.RequestStarted(req=9100, session=1, turn=0, kind="turn", prompt_tokens=40, max_tokens=99),
         e.ClockJumped(kind="suspend", by_ms=60_000.0, since_us=0),
         e.ClockJumped(kind="step", by_ms=-3000.0, since_us=0),
@@ -128,6 +136,7 @@ def everything() -> list[e.AnyEvent]:
         *events[2:200],
         *extra,
         msgspec.structs.replace(first, segment=1),
+        e.Resumed(how="stopped", gap_ms=4000.0, last=(0, 9), finished=1, again=2),
         *again[1:],
     ]
 
@@ -480,13 +489,38 @@ def test_time_between_segments_is_not_time_of_the_run() -> None:
     assert state.ended == "finished"
 
 
-def test_questions_of_attempts_that_were_given_up_stay_asked() -> None:
-    one = history()
+def test_of_attempts_that_were_given_up_only_what_failed_counts() -> None:
+    one = history(Shape(), lambda ask: Reply(content="No idea.") if ask.number == 3 else honest(ask))
     cut = next(i for i, x in enumerate(one) if isinstance(x, e.TagAsked) and x.asked_at == 1.0)
     state = resumed(one[:cut], history(Shape(nonce="f" * 16)))
-    assert len(state.recalls) == 8 + 24
-    assert state.planned.recalls == 8 + 24
-    assert {recall.segment for recall in state.recalls} == {0, 1}
+    (lost,) = (recall for recall in state.recalls if recall.segment == 0)
+    assert lost.cls == "forgotten"
+    assert len(state.recalls) == state.planned.recalls == 1 + 24
+    assert state.asked_unanswered == 0
+    assert (state.planned.tails, len(state.tails)) == (state.planned.absents, len(state.absents)) == (4, 4)
+    assert judge_run(state).verdict == "FAIL"
+
+
+def test_a_resumed_run_passes_on_whole_conversations_alone() -> None:
+    one = history()
+    cut = next(i for i, x in enumerate(one) if isinstance(x, e.TagAsked) and x.asked_at == 1.0)
+    two = history(Shape(nonce="f" * 16))
+    two.insert(1, e.Resumed(how="killed", gap_ms=65_000.0, last=(0, cut - 1), again=4))
+    state = resumed(one[:cut], two)
+    verdict = judge_run(state)
+    assert verdict.verdict == "PASS"
+    assert "started 2 times" in verdict.scope
+    assert "Its runner died, taken up again after 65 s (INCONCLUSIVE until then)." in verdict.scope
+    half = resumed(one[:cut], two[: len(two) // 2])
+    assert judge_run(half).verdict == "INCONCLUSIVE"
+
+
+def test_what_the_log_lost_before_a_resume_and_others_in_the_gap_are_not_held_against_it() -> None:
+    one = [*history()[:-1], e.EvidenceLost(detail="no space left"), e.RunEnded(reason="evidence_lost", events=9)]
+    assert judge_run(state_of(one)).verdict == "INCONCLUSIVE"
+    busy = e.MetricsRead(running=0.0, waiting=0.0, generation_tokens=9e6, finished=(("stop", 9e3),))
+    two = history(Shape(nonce="f" * 16))
+    assert judge_run(resumed(one, [*two[:2], busy, *two[2:]])).verdict == "PASS"
 
 
 def test_an_own_tag_of_the_attempt_before_is_stale_after_a_resume() -> None:
@@ -497,7 +531,7 @@ def test_an_own_tag_of_the_attempt_before_is_stale_after_a_resume() -> None:
     )
     state = resumed(history(), second)
     assert {(leak.kind, leak.session) for leak in state.leaks} == {("stale", 2)}
-    assert {recall.cls for recall in state.recalls if recall.segment == 0} == {"recalled"}
+    assert {recall.segment for recall in state.recalls} == {1}
 
 
 def test_a_resume_forgets_how_the_last_segment_ended() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from infermaxx_tui.core.judges.check import Check, plural, shown_findings
 from infermaxx_tui.core.limits import Limits
 from infermaxx_tui.core.state import RunState
@@ -73,7 +75,11 @@ def _foreign_faults(state: RunState) -> list[str]:
 def _count_faults(state: RunState) -> list[str]:
     """Our token counts beside the server's, where nothing was cut off on either side."""
     counts = state.counts
-    cut_off = any(outcome not in _COUNTED_ALIKE for by in state.outcomes.values() for outcome in by)
+    ended: Counter[str] = Counter()
+    for by in state.outcomes.values():
+        ended.update(by)
+    ended.subtract(state.outcomes_before)  # the counts are those of the newest segment
+    cut_off = any(n > 0 and outcome not in _COUNTED_ALIKE for outcome, n in ended.items())
     if counts is None or counts.reason is not None or cut_off:
         return []
     faults = []

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from infermaxx_tui import rundir
+from infermaxx_tui.core.controls import Controls
 from infermaxx_tui.core.plan import Plan, plan, resolve_limits
+from infermaxx_tui.core.replaying import with_subagents
 from infermaxx_tui.core.rows import tokens_text
-from infermaxx_tui.idcache import tokenise_cached
 from infermaxx_tui.pace import plan_lines
-from infermaxx_tui.prepare import lengths_of, prepare_now
+from infermaxx_tui.prepare import lengths_of, prepare_now, tokenised_by
 from infermaxx_tui.server.check_args import check_args
 from infermaxx_tui.server.describe import ServerUnreachableError, ServerUnusableError, normalise_url
 from infermaxx_tui.vocabulary import shipped
@@ -63,17 +64,41 @@ def _no_server(loaded: Loaded) -> str:
 
 
 def _offline_plan(loaded: Loaded) -> Plan:
-    tokenised = tuple(tokenise_cached(session, shipped()) for session in loaded.transcripts)
-    planned = plan(loaded.scenario, lengths_of(loaded.transcripts, tokenised), loaded.scenario.seed, "0" * 16)
+    sessions = loaded.scenario.sessions
+    lengths = lengths_of(loaded.transcripts, tokenised_by(shipped(), loaded.transcripts), sessions)
+    planned = plan(loaded.scenario, lengths, loaded.scenario.seed, "0" * 16)
+    planned = with_subagents(planned, loaded.transcripts, sessions)
     resolve_limits(loaded.scenario, planned)
     return planned
 
 
+def _controls(wanted: Controls) -> Iterator[str]:
+    """What is played with nothing beside, each of it at the target depth but for the trivial prompts."""
+    parts = (
+        (wanted.repeat, f"{wanted.repeat} prompts twice, uncached"),
+        (wanted.cache, f"{wanted.cache} prompts uncached and from the cache"),
+        (wanted.salt, f"{wanted.salt} questions behind one prefix, shared and salted"),
+        (wanted.solo, "one conversation alone, before the others and after them"),
+        (wanted.after, f"{wanted.after} trivial prompts when all is over"),
+    )
+    said = [text for asked, text in parts if asked]
+    if said:
+        yield f"controls: {'; '.join(said)}"
+
+
 def _describe(loaded: Loaded, planned: Plan, root: Path) -> Iterator[str]:
     count, target = len(planned.conversations), loaded.scenario.sessions.target_depth
-    yield f"{count} conversations, {planned.at_once} at once, to {tokens_text(target)} tokens each"
+    together = f"{planned.at_once} at once"
+    if planned.interleaved is not None:
+        together = f"{planned.interleaved} open together and taking turns, one request at a time"
+    yield f"{count} conversations, {together}, to {tokens_text(target)} tokens each"
     yield from plan_lines(loaded.scenario, planned, root)
-    for conversation in planned.conversations[: planned.at_once]:
+    yield from _controls(loaded.scenario.controls)
+    for conversation in planned.conversations[: planned.wave_size]:
         names = " + ".join(loaded.transcripts[i].id for i in conversation.chain)
         depths = ", ".join(tokens_text(tag.depth_tokens) for tag in conversation.tags)
         yield f"  session {conversation.session}: {names}; tags at {depths}"
+        for child in conversation.subagents:
+            under, name = loaded.transcripts[child.parent].id, loaded.transcripts[child.transcript].id
+            waits = "which waits for it" if child.waits else "which goes on"
+            yield f"  session {child.session}: subagent {name}, after reply {child.after} of {under}, {waits}"

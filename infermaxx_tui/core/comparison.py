@@ -11,11 +11,11 @@ import msgspec
 from infermaxx_tui.core.regime import FOLLOWS, Regime
 from infermaxx_tui.core.verdict import Verdict, rounded
 
-DEMANDED: Final = ("sessions", "at_once")
+DEMANDED: Final = ("sessions", "at_once", "interleaved")
 """What belongs to the regime beside the fields of core.regime.Regime."""
 
-_FOLLOWS: Final = FOLLOWS | {"at_once"}
-"""`at_once` is what came of the concurrency that was asked for: one lever, not two."""
+_FOLLOWS: Final = FOLLOWS | {"at_once", "interleaved"}
+"""`at_once` is what came of the concurrency that was asked for, and so is taking turns: one lever, not three."""
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -58,13 +58,16 @@ def difference(left: Verdict, right: Verdict) -> Difference:
     return differences((left, right))
 
 
-def comparison_text(verdicts: Sequence[Verdict]) -> list[str]:
+def comparison_text(verdicts: Sequence[Verdict], together: Sequence[str] = ()) -> list[str]:
     """As `comparison_json`, line by line; numbers as in verdict.json."""
-    return json.dumps(rounded(comparison_json(verdicts)), indent=2, allow_nan=False).splitlines()
+    return json.dumps(rounded(comparison_json(verdicts, together)), indent=2, allow_nan=False).splitlines()
 
 
-def comparison_json(verdicts: Sequence[Verdict]) -> dict[str, object]:
-    """For scripts: the runs with their words and regimes, the keys that differ, and whether figures may be compared."""
+def comparison_json(verdicts: Sequence[Verdict], together: Sequence[str] = ()) -> dict[str, object]:
+    """For scripts: the runs with their words and regimes, the keys that differ, and whether figures may be compared.
+
+    `together`: what core.pairs says of them.
+    """
     found = differences(verdicts)
     return {
         "schema": 1,
@@ -73,6 +76,7 @@ def comparison_json(verdicts: Sequence[Verdict]) -> dict[str, object]:
         "levers": list(found.levers),
         "follows": list(found.follows),
         "unknown": list(found.unknown),
+        "together": list(together),
         "runs": [
             {
                 "run": verdict.run,

@@ -33,7 +33,7 @@ class Quality(msgspec.Struct):
     def started(self, event: RunStarted) -> None:
         """What is planned."""
         self.tasks, self.when = event.quality_tasks, event.quality_when
-        self.waves = max(-(-event.sessions // max(event.at_once, 1)), 1)
+        self.waves = max(-(-event.sessions // max(event.wave_size or event.at_once, 1)), 1)
         self.beside = event.at_once > 1
         self.limits = event.limits
 

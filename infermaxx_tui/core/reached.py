@@ -21,6 +21,8 @@ class RegimeReached(Regime, frozen=True, kw_only=True):
     """Tokens of the deepest prompt and reply that the server processed."""
     sessions: int | None = None
     at_once: int | None = None
+    interleaved: int | None = None
+    """Conversations that take turns with one request in flight; None where they do not."""
     segments: int = 1
     duration_s: float = 0.0
     generated_tokens: int = 0
@@ -57,6 +59,8 @@ def reached(state: RunState) -> RegimeReached:
     for name, value in noted.items():
         if value is None:
             missing.setdefault(name, "not noted")
+    if meta is None or meta.interleaved is None:
+        missing["interleaved"] = "conversations did not take turns"
     for name, figure in msgspec.structs.asdict(cards).items():
         if figure is None:
             missing.setdefault(name, _why_not(name, state.gpus))
@@ -67,6 +71,7 @@ def reached(state: RunState) -> RegimeReached:
         depth_reached=state.depth_reached,
         sessions=meta.sessions if meta is not None else None,
         at_once=meta.at_once if meta is not None else None,
+        interleaved=meta.interleaved if meta is not None else None,
         segments=state.segments,
         duration_s=state.elapsed_ms / 1000.0,
         generated_tokens=state.generated_tokens,

@@ -7,19 +7,21 @@ from typing import cast
 from infermaxx_tui.core.classify import FOREIGN, MISSES, classify
 from infermaxx_tui.core.events import RequestEnded, RequestKind, SessionEnded, SessionStarted
 from infermaxx_tui.core.plan import AskPlan, ConversationPlan, Question, draw, reached
+from infermaxx_tui.core.replaying import salted
 from infermaxx_tui.core.segments import TokenizerError
 from infermaxx_tui.core.wording import recall_question, tag_repeat, tag_statement
 from infermaxx_tui.runner.context import RenderingCut, RunContext
-from infermaxx_tui.runner.exchange import Asked, Exchange, Order
+from infermaxx_tui.runner.crew import Crew
+from infermaxx_tui.runner.exchange import Asked, Exchange, Order, Sender
+from infermaxx_tui.runner.growing import Growing
 from infermaxx_tui.runner.keep import Kept
 from infermaxx_tui.runner.lines import Line, Prompt
 from infermaxx_tui.runner.meeting import Meeting
 from infermaxx_tui.runner.over import ConversationOver, EndReason
-from infermaxx_tui.runner.planting import LINE_TOKENS, Planting, takes_lines, with_lines
 from infermaxx_tui.runner.prefix import PrefixWatch
 from infermaxx_tui.runner.quality_tasks import Announced
 from infermaxx_tui.runner.steps import Step, steps
-from infermaxx_tui.runner.stream import Streams
+from infermaxx_tui.runner.volatile import Volatile
 
 _MAX_FAILURES = 3
 """Failed turns in a row after which a conversation ends."""
@@ -27,8 +29,6 @@ _ATTEMPTS = 3
 """Requests for one turn while the server sheds load; each is in the log."""
 _JITTER = 0.25
 """Share by which a wait that the server asked for may be longer, so that not all come back at once."""
-_LEAST_DELTA_TOKENS = 24
-"""Room below this is not filled with a stump of a turn."""
 _TEXT_SAMPLE = 16
 """One main-line reply in so many keeps its full text."""
 
@@ -36,8 +36,16 @@ _TEXT_SAMPLE = 16
 class Conversation:
     """Plays one ConversationPlan against the server."""
 
-    def __init__(self, run: RunContext, streams: Streams, plan: ConversationPlan, line: Line, meeting: Meeting) -> None:
-        sessions = run.scenario.sessions
+    def __init__(
+        self,
+        run: RunContext,
+        streams: Sender,
+        plan: ConversationPlan,
+        line: Line,
+        meeting: Meeting,
+        crew: Crew | None = None,
+    ) -> None:
+        sessions, key = run.scenario.sessions, f"{run.prepared.nonce}-{plan.session}"
         self._run = run
         self._streams = streams
         self._plan = plan
@@ -47,12 +55,16 @@ class Conversation:
         self._turn = 0
         self._failures = 0
         self._asked = 0
-        self._target = sessions.target_depth
+        self._target = sessions.target_depth if plan.target_tokens is None else plan.target_tokens
         self._live = sessions.replies == "live"
-        self._longest_reply = 0
-        self._planting = Planting(line, plan.session, plan.tags, sessions.target_depth)
+        self._crew = crew
+        self._volatile = Volatile(sessions, key)
+        self._growing = Growing(line, plan, self._target, self._volatile, run.prepared.renderer)
+        self._planting = self._growing.planting
         self._prefix = PrefixWatch(replies_stay=self._live)
-        self._salt = f"{run.prepared.nonce}-{plan.session}" if sessions.cache_salt == "session" else None
+        self._salt = key if salted(sessions, run.prepared.plan) else None
+        if plan.solo:
+            self._salt = f"{run.prepared.nonce}-solo-{run.new_salt()}"
 
     async def run(self) -> None:
         """Plays the conversation to its end, whatever that is; a failure stays in it."""
@@ -63,6 +75,7 @@ class Conversation:
                 wave=plan.wave,
                 transcripts=tuple(self._run.prepared.transcripts[i].id for i in plan.chain),
                 planned_recalls=plan.planned_recalls,
+                parent=plan.parent,
             )
         )
         reason: EndReason = "failed"
@@ -91,11 +104,13 @@ class Conversation:
             self._stop_if_asked()
             if number:
                 await self._think(step)
-            goes_on = await self._run.render(self._continue if number else self._begin, step)
+            goes_on = await self._run.render(self._growing.take, step, self._turn + 1, number == 0)
             self._note_planted()
             if not goes_on:
                 return "finished"
             await self._take_turn(step)
+            if self._crew is not None:
+                await self._crew.replied(step.transcript, step.number + 1)
             await self._ask_due(everything=False)
             if reached(self._line.depth_tokens, self._target):
                 return "finished"
@@ -105,41 +120,17 @@ class Conversation:
         for planted in self._planting.fresh():
             self._run.recorder.emit(planted)
 
-    def _begin(self, step: Step) -> bool:
-        messages, _ = self._line.fit(self._planting.with_head(step.messages), self._target)
-        self._line.begin(messages, step.tools)
-        self._planting.began()
-        return True
-
-    def _continue(self, step: Step) -> bool:
-        """Adds the step's messages and what is to be planted with them; False if there is no room left for any."""
-        messages, ids = step.messages, step.delta_ids
-        upcoming = len(ids) if ids is not None else self._line.measure(messages)
-        due = self._planting.due(upcoming, self._longest_reply)
-        inline = [tag for tag in due if tag.how == "inline" and takes_lines(messages)]
-        self._planting.tell([tag for tag in due if tag.how == "exchange"], self._turn + 1)
-        room = self._target - self._line.depth_tokens - LINE_TOKENS * len(inline)
-        if ids is None or len(ids) > room:
-            if room < _LEAST_DELTA_TOKENS:
-                return False
-            messages, cut = self._line.fit(messages, room)
-            ids = None if cut else ids
-        if inline:
-            messages, ids = with_lines(messages, inline), None
-        self._line.add(messages, ids)
-        self._planting.inlined(inline, self._turn + 1)
-        return True
-
     async def _take_turn(self, step: Step) -> None:
         self._turn += 1
-        prompt = self._line.prompt()
-        exchange = await self._send(prompt, "turn", self._run.scenario.reply.max_tokens, None)
+        if step.opens:
+            self._prefix.begin_anew()
+        exchange = await self._send(self._sealed(self._line.prompt()), "turn", self._reply_tokens(step), None, step)
         ended = exchange.ended
         if ended.outcome != "ok":
             self._failed(exchange)
         else:
             self._failures = 0
-            self._longest_reply = max(self._longest_reply, ended.completion_tokens or 0)
+            self._growing.longest_reply = max(self._growing.longest_reply, ended.completion_tokens or 0)
             if self._live:
                 used = None
                 if ended.prompt_tokens is not None and ended.completion_tokens is not None:
@@ -178,8 +169,26 @@ class Conversation:
                 if self._failures >= _MAX_FAILURES:
                     raise ConversationOver("failed", f"{self._failures} failed turns in a row, the last {detail}")
 
+    def _reply_tokens(self, step: Step) -> int:
+        """The length that is forced, else the budget of a reply."""
+        return step.reply_tokens or 1 if self._forces(step) else self._run.scenario.reply.max_tokens
+
+    def _forces(self, step: Step | None) -> bool:
+        wanted = self._run.scenario.sessions.output == "recorded"
+        return step is not None and step.reply_tokens is not None and (wanted or step.trace is not None)
+
+    def _sealed(self, prompt: Prompt) -> Prompt:
+        """The prompt as it goes out now, with what changes at its head."""
+        return self._volatile.stamped(prompt, self._run.recorder.clock.wall_ms())
+
     async def _send(
-        self, prompt: Prompt, kind: RequestKind, budget: int, asked: Asked | None, announced: Announced | None = None
+        self,
+        prompt: Prompt,
+        kind: RequestKind,
+        budget: int,
+        asked: Asked | None,
+        step: Step | None = None,
+        announced: Announced | None = None,
     ) -> Exchange:
         """One turn or question; while the server sheds load it is sent again, after the wait that the server names."""
         seed, session = self._run.prepared.seed, self._plan.session
@@ -189,6 +198,8 @@ class Conversation:
             turn=self._turn,
             kind=kind,
             max_tokens=self._room(prompt, budget),
+            forced=self._forces(step),
+            opens=step.opens if step is not None else "",
             salt=self._salt,
             asked=asked,
             keep_text=kind != "turn" or draw(seed, "keep", session, self._turn) % _TEXT_SAMPLE == 0,
@@ -221,9 +232,9 @@ class Conversation:
         quality, plan, depth = self._run.quality, self._plan, self._line.depth_tokens
         for task in quality.share(plan, self._meeting.parties):
             self._stop_if_asked()
-            prompt = await self._run.render(self._line.branch, task.question)
+            prompt = self._sealed(await self._run.render(self._line.branch, task.question))
             announced = quality.announcing(task, "during", depth, plan.session, plan.wave)
-            exchange = await self._send(prompt, "quality", quality.max_tokens, None, announced)
+            exchange = await self._send(prompt, "quality", quality.max_tokens, None, announced=announced)
             kept = Kept.of(prompt, plan.session, self._turn, self._salt)
             quality.answered(task, exchange, plan.wave, depth, kept)
             self._after_question(exchange)
@@ -243,7 +254,7 @@ class Conversation:
         told = None
         if question.kind == "tail":
             told = (tag_statement(question.label, question.tag), tag_repeat(question.label, question.tag))
-        prompt = await self._run.render(self._line.branch, recall_question(question.label), told)
+        prompt = self._sealed(await self._run.render(self._line.branch, recall_question(question.label), told))
         asked = Asked(
             label=question.label,
             tag=question.tag,
@@ -273,12 +284,16 @@ class Conversation:
         return reply.cls in MISSES or reply.cls in FOREIGN
 
     async def _think(self, step: Step) -> None:
+        """The pause before a request; a subagent that it waits for takes the place of the tools' delay."""
         sessions = self._run.scenario.sessions
+        joined = self._crew is not None and await self._crew.joined(step.transcript, step.number)
+        self._stop_if_asked()
         match sessions.think_time:
             case "none":
                 return
             case "recorded":
-                await self._pause(min(step.pause_s, sessions.max_think_s))
+                person_s, tools_s = step.pause_s(sessions)
+                await self._pause(person_s + (0.0 if joined else tools_s))
             case seconds:
                 await self._pause(float(seconds))
 
@@ -290,6 +305,8 @@ class Conversation:
     def _stop_if_asked(self) -> None:
         match self._run.stopper.by:
             case None:
+                return
+            case "duration" if self._plan.solo:
                 return
             case "duration":
                 raise ConversationOver("duration")

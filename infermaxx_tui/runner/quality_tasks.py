@@ -44,7 +44,10 @@ class QualityTasks:
 
     def share(self, plan: ConversationPlan, wave_size: int) -> tuple[Task, ...]:
         """The tasks of one conversation: those of a wave ask the whole set together."""
-        return self.tasks[plan.place :: wave_size] if "during" in self.when and not plan.solo else ()
+        return self.tasks[plan.place :: wave_size] if self._asks_during(plan) else ()
+
+    def _asks_during(self, plan: ConversationPlan) -> bool:
+        return "during" in self.when and not plan.solo and plan.parent is None
 
     def announcing(
         self, task: Task, phase: QualityPhase, depth_tokens: int, session: int, wave: int = BETWEEN

@@ -26,7 +26,8 @@ async def ask_misses_again(run: RunContext, streams: Streams) -> None:
 
     The end of the duration does not keep a run from it, any other wish to stop does.
     """
-    misses = [recall for recall in run.recorder.fold.snapshot().recalls if recall.kind == "recall" and recall.miss]
+    state = run.recorder.fold.snapshot()
+    misses = [recall for recall in (*state.recalls, *state.alone) if recall.kind == "recall" and recall.miss]
     for miss in misses:
         kept = run.keep.miss(miss.req)
         if kept is None or run.stopper.hard:
@@ -36,7 +37,8 @@ async def ask_misses_again(run: RunContext, streams: Streams) -> None:
             salt = f"{run.prepared.nonce}-again-{miss.req}-{attempt}"
             recalled |= await _again(run, streams, miss, kept, "reask_alone", salt)
         if recalled and not run.stopper.hard:
-            async with _load(run, streams, miss.session):
+            alone = run.prepared.plan.at_once == 1  # then what it missed under was no load either
+            async with _load(run, streams, miss.session, alone):
                 for _ in range(UNDER_LOAD):
                     await _again(run, streams, miss, kept, "reask_load", kept.salt)
 
@@ -104,9 +106,9 @@ class _Load:
 
 
 @asynccontextmanager
-async def _load(run: RunContext, streams: Streams, session: int) -> AsyncIterator[None]:
-    """Inside the block other conversations' deep prompts are being answered."""
-    loads = [_Load(run, streams, kept) for kept in run.keep.beside(session)]
+async def _load(run: RunContext, streams: Streams, session: int, alone: bool) -> AsyncIterator[None]:
+    """Inside the block other conversations' deep prompts are being answered; none where one request runs at once."""
+    loads = [] if alone else [_Load(run, streams, kept) for kept in run.keep.beside(session)]
     async with anyio.create_task_group() as group:
         for load in loads:
             group.start_soon(load.generate)

@@ -47,7 +47,7 @@ def _line(path: Path) -> ScenarioLine:
         name=path.stem,
         proves=proves(text),
         sessions=sessions.count * sessions.rounds,
-        at_once=sessions.at_once or sessions.count,
+        at_once=1 if sessions.control == "serial" else sessions.at_once or sessions.count,
         target_depth=sessions.target_depth,
         recalls=recalls_of(scenario),
         duration=scenario.stop.duration,

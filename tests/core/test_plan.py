@@ -150,7 +150,7 @@ def test_a_depth_that_cannot_be_reached_is_answered_with_one_that_can() -> None:
     assert _plan(_scenario(target=advised)).conversations
 
 
-@pytest.mark.parametrize(("at_once", "control", "waves"), [(None, "none", 2), (2, "none", 4), (None, "serial", 8)])
+@pytest.mark.parametrize(("at_once", "control", "waves"), [(None, "none", 2), (2, "none", 4), (None, "serial", 2), (2, "serial", 4)])
 def test_waves(at_once: int | None, control: str, waves: int) -> None:
     sessions = msgspec.convert({"count": 4, "rounds": 2, "at_once": at_once, "control": control}, Sessions)
     planned = _plan(Scenario(name="x", sessions=msgspec.structs.replace(sessions, target_depth=900)))
@@ -213,10 +213,12 @@ def test_a_transcript_that_holds_something_like_a_tag_is_refused(message: Messag
         check_transcripts((_session(message),), "x.toml")
 
 
-def test_a_transcript_without_text_is_refused() -> None:
-    lengths = msgspec.structs.replace(_session(Message("user", "a")), content_free=True)
+def test_a_trace_without_text_is_not_played_beside_transcripts_with_text() -> None:
+    text = _session(Message("user", "a"))
+    lengths = msgspec.structs.replace(text, content_free=True)
     with pytest.raises(ScenarioError, match="lengths and no text"):
-        check_transcripts((lengths,), "x.toml")
+        check_transcripts((lengths, text), "x.toml")
+    check_transcripts((lengths, lengths), "x.toml")
 
 
 @pytest.mark.parametrize("text", ["RFC-2119", "ISO-8859-1", "4f3c-9a1b", "2024-2025", "UTF-8", "A-B"])

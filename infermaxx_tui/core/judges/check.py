@@ -13,9 +13,10 @@ EVIDENCE_SHOWN = 20
 """Pieces of evidence that a check carries; their number stands in `advice`."""
 
 AnswerOutcome = Literal["pass", "fail", "not_evaluable"]
-Cause = Literal["under_load", "alone_too", "foreign", "stale"]
-"""Why a check failed. `under_load`: a miss that alone recalls. `alone_too`: it misses alone as well. `foreign`: another
-conversation's tag. `stale`: an earlier run's tag."""
+Cause = Literal["under_load", "unsalted", "alone_too", "foreign", "stale"]
+"""Why a check failed. `under_load`: a miss that alone recalls. `unsalted`: the same where one request ran at a time, so
+that only the cache differs. `alone_too`: it misses alone as well. `foreign`: another conversation's tag. `stale`: an
+earlier run's tag."""
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):

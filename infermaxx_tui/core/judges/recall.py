@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -53,11 +53,16 @@ def _reason(recall: Recall) -> str:
     return recall.outcome if recall.cls == "empty" and recall.outcome in _NO_REPLY else recall.cls
 
 
+_CAUSES: Final[tuple[Cause, ...]] = ("under_load", "unsalted", "alone_too")
 _NO_REPLY = ("shed", "too_long", "rejected", "refused_connection", "stalled", "timeout")
 
 
-def weigh(recall: Recall) -> Miss:
-    """What a miss is worth after it was asked again; a miss that nobody asked again is a witness as it stands."""
+def weigh(recall: Recall, one_at_once: bool = False) -> Miss:
+    """What a miss is worth after it was asked again; a miss that nobody asked again is a witness as it stands.
+
+    Where one request runs at once there is no load to ask it under: it is asked again as it was, without a salt.
+    """
+    recalls_alone: Cause = "unsalted" if one_at_once else "under_load"
     alone = [again for again in recall.reasks if again.kind == "reask_alone" and again.complete]
     if not alone:
         return Miss(recall, "confirmed", None)
@@ -65,25 +70,30 @@ def weigh(recall: Recall) -> Miss:
         return Miss(recall, "confirmed", "alone_too")
     loaded = [again for again in recall.reasks if again.kind == "reask_load" and again.complete]
     if any(again.miss for again in loaded):
-        return Miss(recall, "confirmed", "under_load")
-    return Miss(recall, "listed" if loaded else "open", "under_load")
+        return Miss(recall, "confirmed", recalls_alone)
+    return Miss(recall, "listed" if loaded else "open", recalls_alone)
 
 
 def judge(state: RunState, limits: Limits) -> Check:
     """Fails on more than `max_lost` confirmed misses; cannot say below `min_recalls` or above `max_excluded`.
 
+    Misses of a conversation that was played alone, as a control, count; its recalls enter neither n nor a bound.
+
     So many misses that do not repeat that they exceed `max_excluded` are no pass either.
     """
     counted = count(state)
-    misses = tuple(weigh(recall) for recall in counted.complete if recall.miss)
+    serial = state.meta is not None and state.meta.at_once == 1
+    alone = [recall for recall in state.alone if recall.kind == "recall" and recall.complete]
+    misses = tuple(weigh(recall, serial) for recall in (*counted.complete, *alone) if recall.miss)
     confirmed = [miss for miss in misses if miss.standing == "confirmed"]
+    of_plan = [miss for miss in misses if miss.recall.solo is None]
     blind = _blind(counted, misses, limits)
     n = len(counted.complete)
     asked_sessions = {recall.session for recall in counted.complete}
-    missing_sessions = {miss.recall.session for miss in misses}
+    missing_sessions = {miss.recall.session for miss in of_plan}
     causes = {miss.cause for miss in confirmed}
     interval = clustered95(by_session(counted.complete))
-    cause: Cause | None = "under_load" if "under_load" in causes else "alone_too" if "alone_too" in causes else None
+    cause: Cause | None = next((one for one in _CAUSES if one in causes), None)
     failed = len(confirmed) > limits.max_lost
     return Check(
         name="recall",
@@ -91,7 +101,7 @@ def judge(state: RunState, limits: Limits) -> Check:
         n_evaluated=n,
         n_planned=counted.n_planned,
         excluded=counted.excluded,
-        bound95=bound95(len(misses), n) if n else None,
+        bound95=bound95(len(of_plan), n) if n else None,
         bound95_sessions=bound95(len(missing_sessions), len(asked_sessions)) if n else None,
         interval95=None if interval is None else (interval.low, interval.high),
         design_effect=None if interval is None else interval.design_effect,
@@ -151,6 +161,11 @@ def _advice(misses: tuple[Miss, ...], n: int, failed: bool, cause: Cause | None,
     match cause:
         case "under_load":
             return f"{said}; asked again alone it recalls, under load it misses again: look at what concurrency shares"
+        case "unsalted":
+            return (
+                f"{said}; with a salt of its own it recalls, as it was asked it misses again, with one request at a"
+                " time: look at the prefix cache"
+            )
         case "alone_too":
             return (
                 f"{said}; alone it misses too, so concurrency is cleared: model, KV dtype and quantisation are not told"

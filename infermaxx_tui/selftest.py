@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from concurrent.futures import as_completed
 from functools import cache, lru_cache
 from typing import Final
 
@@ -66,10 +67,28 @@ class History(msgspec.Struct, frozen=True):
     wanted: Verdict3
     check: str | None = None
     faults: tuple[str, ...] = ("clean",)
+    finds: tuple[str, ...] = ()
+    """What its controls must find."""
 
 
+_SERIAL: Final = ('sessions.control="serial"',)
+_CONTROLS: Final = (
+    "controls.repeat=2",
+    "controls.cache=2",
+    "controls.salt=2",
+    "controls.solo=true",
+    "controls.after=3",
+)
+_SAME: Final = ("repeat same", "cache same", "salt same", "solo healthy", "after healthy")
 _QUALITY: Final = ("quality.tasks=24", "sessions.rounds=1", "limits.min_recalls=15")
 HISTORIES: Final[dict[str, History]] = {
+    "serial": History(_SERIAL, "PASS"),
+    "serial-parallel": History(_SERIAL, "PASS", None, ("leak-parallel",)),
+    "serial-leak": History(_SERIAL, "FAIL", "isolation", ("leak",)),
+    "serial-blind": History(_SERIAL, "INCONCLUSIVE", None, ("refuse",)),
+    "controls": History(_CONTROLS, "PASS", finds=_SAME),
+    "controls-shared": History(("controls.salt=2",), "FAIL", "recall", ("cache-rot",), ("salt differs",)),
+    "controls-blind": History((*_CONTROLS, "reply.temperature=0.5"), "INCONCLUSIVE", finds=("cache not_evaluable",)),
     "quality": History(_QUALITY, "PASS"),
     "quality-chat": History((*_QUALITY, 'sessions.prompt="chat"'), "PASS"),
     "quality-demand": History((*_QUALITY, "limits.min_quality=0.9"), "FAIL", "quality", ("dull",)),
@@ -166,7 +185,8 @@ def run_selftest(faults: tuple[str, ...], narrate: Callable[[str], None]) -> tup
     names = faults or (*_COSTLY, *(name for name in ALL if name not in _COSTLY))
     rows, began = {}, time.monotonic()
     with worker_pool(min(len(names), os.cpu_count() or 1)) as pool:
-        for row in pool.map(played_in_memory, names):
+        for done in as_completed([pool.submit(played_in_memory, name) for name in names]):
+            row = done.result()
             rows[row.fault] = row
             if not row.caught:
                 narrate(missed(row))
@@ -188,15 +208,16 @@ class Demand(msgspec.Struct, frozen=True):
     overrides: tuple[str, ...]
     wanted: Word
     check: str | None
+    finds: tuple[str, ...] = ()
 
 
 def demand(name: str) -> Demand:
     """Of a fault, or of a history that no fault alone stands for."""
     if name in HISTORIES:
         history = HISTORIES[name]
-        return Demand(history.faults, history.overrides, history.wanted, history.check)
+        return Demand(history.faults, history.overrides, history.wanted, history.check, history.finds)
     fault = FAULTS[name]
-    return Demand((name,), fault.overrides, fault.verdict, fault.check)
+    return Demand((name,), fault.overrides, fault.verdict, fault.check, fault.finds)
 
 
 def _run(name: str) -> Run:
@@ -204,7 +225,7 @@ def _run(name: str) -> Run:
         base = base_of(name)
         return Run(EARNED[base], SICK.get(base), BASES[base]())
     wanted = demand(name)
-    return Run(wanted.wanted, wanted.check, _played(wanted.faults, wanted.overrides))
+    return Run(wanted.wanted, wanted.check, _played(wanted.faults, wanted.overrides), wanted.finds)
 
 
 def _played(faults: tuple[str, ...], overrides: tuple[str, ...]) -> Lines:

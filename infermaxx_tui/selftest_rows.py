@@ -28,6 +28,8 @@ class SelftestRow(msgspec.Struct, frozen=True):
     events: int
     mutations: tuple[MutationRow, ...] = ()
     """What became of the changes that were made to its log."""
+    finds_missed: tuple[str, ...] = ()
+    """What its controls had to find and did not."""
 
 
 def certified(rows: tuple[SelftestRow, ...], took_s: float, *, over_sockets: bool = False) -> Certificate:
@@ -55,7 +57,8 @@ def certified(rows: tuple[SelftestRow, ...], took_s: float, *, over_sockets: boo
 
 def as_wanted(row: SelftestRow) -> bool:
     """Whether the run itself earned what it must, whatever became of the changes to it."""
-    return row.got == row.wanted and row.failed == ((row.wanted_check,) if row.wanted_check is not None else ())
+    failed = (row.wanted_check,) if row.wanted_check is not None else ()
+    return not row.finds_missed and row.got == row.wanted and row.failed == failed
 
 
 def selftest_json(rows: tuple[SelftestRow, ...]) -> str:

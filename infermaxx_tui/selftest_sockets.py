@@ -35,8 +35,10 @@ _AT_ONCE_A_CORE: Final = 2
 """Runs beside one another for each core: most of its time a run waits for its server's next token."""
 _PATIENCE_S: Final = 180.0
 """A run of the demo takes 20 s at most on two idle cores."""
-_TWICE_S: Final = 0.5
-"""From the signal that asks a runner for an end to the one that ends it at once."""
+_ENDING_S: Final = (0.5, 15.0)
+"""From the signal that asks a runner for an end to the one that ends it and its server at once, and from there until it
+is given up: a runner that is killed leaves its server behind."""
+_POLL_S: Final = 0.02
 _LONGEST: Final = (
     *("vram-creep", "slow-start", "slow-drift", "preemption-storm", "throttle", "limit-reset"),
     *("busy-503", "shed-429", "hang"),
@@ -116,15 +118,14 @@ class Runners:
 
 def _end(runners: list[subprocess.Popen[bytes]]) -> None:
     """Asks twice, which a runner takes as at once: it ends its server first."""
-    for _ in range(2):
+    for patience_s in _ENDING_S:
         for runner in runners:
             runner.send_signal(signal.SIGTERM)
-        until = time.monotonic() + _TWICE_S
+        until = time.monotonic() + patience_s
         while time.monotonic() < until and any(runner.poll() is None for runner in runners):
-            time.sleep(_TWICE_S / 10)
+            time.sleep(_POLL_S)
     for runner in runners:
-        with suppress(ProcessLookupError):
-            runner.kill()
+        runner.kill()
 
 
 def run_over_sockets(faults: tuple[str, ...], narrate: Callable[[str], None]) -> tuple[SelftestRow, ...]:
@@ -192,7 +193,7 @@ def judge_played(name: str, played: Played) -> SelftestRow:
     if played.folder is None:
         return SelftestRow(name, wanted.wanted, wanted.check, f"no run: {played.said}", (), (), False, 0)
     folder = Path(played.folder)
-    row = row_of(name, Run(wanted.wanted, wanted.check, tuple(read_log(folder)), timed=False))
+    row = row_of(name, Run(wanted.wanted, wanted.check, tuple(read_log(folder)), wanted.finds, timed=False))
     try:
         written = read_verdict((folder / "verdict.json").read_bytes()).verdict
     except (OSError, msgspec.DecodeError):

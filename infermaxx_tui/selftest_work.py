@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
@@ -18,7 +20,7 @@ from infermaxx_tui.core.histories.bases import BASES, strict
 from infermaxx_tui.core.histories.edits import Lines
 from infermaxx_tui.core.judges import Word
 from infermaxx_tui.core.mutation_table import HARMLESS, MUTATIONS
-from infermaxx_tui.core.mutations import Base, Mutation, judged, mutated
+from infermaxx_tui.core.mutations import Base, Mutation, control_outcomes, judged, mutated
 from infermaxx_tui.core.pass_rules import PASS_RULES
 from infermaxx_tui.selftest_rows import SelftestRow, as_wanted
 
@@ -26,15 +28,23 @@ MADE_UP: Final = "made-up "
 """Begins the names of runs that were never played, only written down."""
 
 
+def _not_alone() -> None:
+    """Makes a worker end at once by Ctrl-C, and when the process that wants its work has ended however it did."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
+
+
 @contextmanager
 def worker_pool(size: int, context: BaseContext | None = None) -> Iterator[ProcessPoolExecutor]:
     """Processes that play and judge. When the block is left by an exception, Ctrl-C above all, they end at once."""
-    pool = ProcessPoolExecutor(size, context, signal.signal, (signal.SIGINT, signal.SIG_DFL))
+    pool = ProcessPoolExecutor(size, context, _not_alone)
     with pool:
         try:
             yield pool
         except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
+            # nothing is cancelled: an executor whose workers died trips over futures that are
             for worker in multiprocessing.active_children():
                 worker.terminate()
             raise
@@ -43,7 +53,8 @@ def worker_pool(size: int, context: BaseContext | None = None) -> Iterator[Proce
 def missed(row: SelftestRow) -> str:
     """What people read of a row that is not as it must be."""
     unseen = " ".join(f"[{one.mutation}]" for one in row.mutations if not one.killed)
-    return f"{row.fault}: wanted {row.wanted}, got {row.got} {unseen}".rstrip()
+    unfound = f" controls did not find: {', '.join(row.finds_missed)}" if row.finds_missed else ""
+    return f"{row.fault}: wanted {row.wanted}, got {row.got} {unseen}".rstrip() + unfound
 
 
 def certify(earned: Certificate, narrate: Callable[[str], None]) -> None:
@@ -65,6 +76,8 @@ class Run(msgspec.Struct, frozen=True):
     wanted: Word
     check: str | None
     lines: Lines
+    finds: tuple[str, ...] = ()
+    """What its controls must find."""
     timed: bool = True
     """Whether its times are those of a clock of its own, so that limits on them can be demanded of it."""
 
@@ -75,6 +88,8 @@ def row_of(name: str, run: Run) -> SelftestRow:
     base, lines = _changeable(name, run)
     changes = tuple(mutated(_changes(name, run), base, lines)) if base is not None else ()
     row = SelftestRow(name, run.wanted, run.check, got.word, got.failed, got.blind, True, len(run.lines), changes)
+    missed = tuple(one for one in run.finds if one not in control_outcomes(run.lines))
+    row = msgspec.structs.replace(row, finds_missed=missed)
     caught = as_wanted(row) and all(one.killed for one in changes)
     return msgspec.structs.replace(row, caught=caught)
 

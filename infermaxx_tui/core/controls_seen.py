@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from infermaxx_tui.core.controls import Controls
-from infermaxx_tui.core.events_controls import Arm
+from infermaxx_tui.core.events_controls import Arm, Stage
 from infermaxx_tui.core.evidence import Findings, Ref
 
 
@@ -51,11 +51,11 @@ class ControlsSeen(msgspec.Struct, frozen=True, kw_only=True):
     replies: tuple[ControlReply, ...] = ()
     others_running: int = 0
     """Most requests beside ours that the server ran while a control was played."""
-    speeds: dict[str, Speed] = {}
+    speeds: dict[Stage, Speed] = {}
     """By stage: `solo_before`, `waves`, `solo_after`."""
-    degenerate: dict[str, Findings] = {}
+    degenerate: dict[Stage, Findings] = {}
     """By stage, replies that had degenerated."""
-    failed: dict[str, int] = {}
+    failed: dict[Stage, int] = {}
     """By stage, requests that brought no whole reply."""
-    played: dict[str, int] = {}
+    played: dict[Stage, int] = {}
     """By stage, requests that ended."""

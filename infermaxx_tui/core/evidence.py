@@ -80,6 +80,8 @@ class Recall(msgspec.Struct, frozen=True, kw_only=True):
     foreign_present: bool
     """Whether another session's tag had been sent to the server before this reply's first token."""
     reasks: tuple[Reask, ...] = ()
+    solo: Literal["before", "after"] | None = None
+    """When it was given by a conversation that was played alone, as a control; None in all others."""
 
 
 class Leak(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,7 +18,7 @@ KEPT = 50
 """Findings that are kept of each sort; all are counted."""
 LOSS_WINDOW_US = 10_000_000
 """Streams that broke this long before the server was found to be away broke because of it."""
-DELIVERY_KINDS: Final[frozenset[RequestKind]] = frozenset({"turn", "recall", "tail", "absent", "quality"})
+DELIVERY_KINDS: Final[frozenset[RequestKind]] = frozenset({"turn", "recall", "tail", "absent", "quality", "control"})
 """Requests whose delivery is judged; the same question asked again would count one fault several times."""
 
 

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
+
+if TYPE_CHECKING:
+    from infermaxx_tui.core.events import RequestEnded
 
 FASTER: Final = 1.3
 """Times the control's speed at the same depth (gpu-and-verdicts §2.7)."""
@@ -40,6 +43,18 @@ def depth_band(depth_tokens: int) -> int:
     return math.floor(2 * math.log2(max(depth_tokens, 1)))
 
 
+class PaceSeen(msgspec.Struct, frozen=True):
+    """The sums of a `Pace` at one moment."""
+
+    bands: tuple[tuple[int, int, float], ...] = ()
+    """Depth band, tokens, and the ms that they took."""
+    replies: int = 0
+    diversity: float = 0.0
+    drafts: float = 0.0
+    draft_tokens: float = 0.0
+    accepted_tokens: float = 0.0
+
+
 class Pace(msgspec.Struct):
     """Sums over the replies of one arm, or of one wave of conversations."""
 
@@ -62,6 +77,17 @@ class Pace(msgspec.Struct):
             self.replies += 1
             self.diversity += distinct
 
+    def seen(self) -> PaceSeen:
+        """The sums so far."""
+        bands = tuple((band, tokens, ms) for band, (tokens, ms) in sorted(self.bands.items()))
+        return PaceSeen(bands, self.replies, self.diversity, self.drafts, self.draft_tokens, self.accepted_tokens)
+
+    def take(self, event: RequestEnded) -> None:
+        """A main-line turn; one without counts or times says nothing."""
+        tokens = (event.completion_tokens or 0) - (event.first_chunk_tokens or 0)
+        if event.outcome == "ok" and tokens > 0 and event.decode_ms and event.prompt_tokens is not None:
+            self.add(event.prompt_tokens, tokens, event.decode_ms, event.distinct_trigrams)
+
 
 class Inflation(msgspec.Struct, frozen=True, kw_only=True):
     """What the comparison gave; None where it could not be made."""
@@ -72,6 +98,8 @@ class Inflation(msgspec.Struct, frozen=True, kw_only=True):
     """Share of drafted tokens that were accepted; None without speculation."""
     diversity: float | None
     """Mean share of distinct trigrams, as a share of the control's."""
+    against: str = "the first wave"
+    """The control."""
 
     @property
     def suspicious(self) -> bool:
@@ -91,16 +119,27 @@ class Inflation(msgspec.Struct, frozen=True, kw_only=True):
         if not self.suspicious:
             return None
         return (
-            f"suspiciously fast: {self.faster:.2f} times the first wave at equal depth, {self.acceptance:.0%} of drafts"
+            f"suspiciously fast: {self.faster:.2f} times {self.against} at equal depth, {self.acceptance:.0%} of drafts"
             f" accepted, {self.diversity:.0%} of its distinct trigrams; look at the replies before quoting speed"
         )
 
 
-def inflation(now: Pace, control: Pace) -> Inflation:
+def _by_band(pace: Pace | PaceSeen) -> dict[int, tuple[int, float]]:
+    """Tokens and ms of each depth band."""
+    return pace.bands if isinstance(pace, Pace) else {band: (tokens, ms) for band, tokens, ms in pace.bands}
+
+
+def worst(found: Sequence[Inflation]) -> Inflation | None:
+    """The first that is suspicious, else the first; None if nothing was compared."""
+    return next((one for one in found if one.suspicious), next(iter(found), None))
+
+
+def inflation(now: Pace | PaceSeen, control: Pace | PaceSeen, against: str = "the first wave") -> Inflation:
     """An arm beside its control. Speeds are compared band by band: the ms that its tokens would have taken there."""
     expected_ms = actual_ms = 0.0
-    for band, (tokens, ms) in now.bands.items():
-        control_tokens, control_ms = control.bands.get(band, (0, 0.0))
+    before = _by_band(control)
+    for band, (tokens, ms) in _by_band(now).items():
+        control_tokens, control_ms = before.get(band, (0, 0.0))
         if min(tokens, control_tokens) >= MIN_TOKENS:
             expected_ms += tokens * control_ms / control_tokens
             actual_ms += ms
@@ -110,4 +149,5 @@ def inflation(now: Pace, control: Pace) -> Inflation:
         faster=expected_ms / actual_ms if actual_ms > 0 else None,
         acceptance=now.accepted_tokens / now.draft_tokens if drafted else None,
         diversity=(now.diversity / now.replies) / (control.diversity / control.replies) if enough else None,
+        against=against,
     )

@@ -15,6 +15,7 @@ import msgspec
 from infermaxx_tui.core.fold import Fold
 from infermaxx_tui.core.histories.edits import Edit, Lines
 from infermaxx_tui.core.judges import Word, judge_all, overall
+from infermaxx_tui.core.judges.control_findings import findings
 from infermaxx_tui.core.limits import Limits
 
 Base = Literal[
@@ -99,6 +100,14 @@ def judged(lines: Lines) -> Judged:
         tuple(check.name for check in checks if check.outcome == "fail"),
         tuple(check.name for check in checks if check.required and check.outcome == "not_evaluable"),
     )
+
+
+def control_outcomes(lines: Lines) -> frozenset[str]:
+    """What the controls of a run found, as `cache differs`."""
+    fold = Fold()
+    for line in lines:
+        fold.add(line)
+    return frozenset(f"{one.control} {one.outcome}" for one in findings(fold.snapshot()))
 
 
 def is_killed(mutation: Mutation, got: Judged) -> bool:

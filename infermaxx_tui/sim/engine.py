@@ -21,6 +21,7 @@ from infermaxx_tui.sim.faults import check_faults
 from infermaxx_tui.sim.http import Cut, Gone
 from infermaxx_tui.sim.memory import Family, Memory
 from infermaxx_tui.sim.mischief import Mischief, Scene
+from infermaxx_tui.sim.moods import Moods
 from infermaxx_tui.sim.reading import Reader, Reading, pack
 from infermaxx_tui.sim.script import TROUBLE_AFTER, Finish, Script, Tokens
 from infermaxx_tui.sim.stats import Stats
@@ -107,6 +108,7 @@ class Engine:
         self.turns_ended = 0
         """Generation requests served to their end since the first process began."""
         self.mischief = Mischief(self.faults, self.config, self.vocabulary, self.tokens)
+        self._moods = Moods(self.faults)
         self._reader = Reader(self.vocabulary)
         self._begin_process(wall())
 
@@ -213,7 +215,8 @@ class Engine:
 
     def _script(self, generation: Generation, reading: Reading, memory: Memory) -> Script:
         job = generation.job
-        dice = speech.Dice(hashlib.blake2b(generation.packed, digest_size=16).digest())
+        cached, now_s = generation.cached_tokens / len(job.ids), self.now()
+        dice = speech.Dice(self._moods.seed(hashlib.blake2b(generation.packed, digest_size=16).digest(), cached))
         scene = Scene(
             reading=reading,
             memory=memory,
@@ -221,11 +224,13 @@ class Engine:
             honest=honest_reply(reading, dice),
             dice=dice,
             max_tokens=job.max_tokens,
-            cached=generation.cached_tokens / len(job.ids),
+            cached=cached,
             salted=bool(job.salt),
             beside=self.batch.running - 1,
-            now_s=self.now(),
+            now_s=now_s,
         )
+        if self._moods.collapsed(now_s, scene.beside):
+            return self.mischief.bangs(job.max_tokens)
         script = self.mischief.reply(scene, self.late)
         return self._prolonged(script, dice, job.max_tokens) if job.ignore_eos else script
 

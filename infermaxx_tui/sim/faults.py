@@ -22,6 +22,8 @@ class Fault(msgspec.Struct, frozen=True):
     """Begins after a few healthy turns, not at once."""
     overrides: tuple[str, ...] = ()
     """What the demo must demand so that anybody looks: keys of its scenario, as `--set` takes them."""
+    finds: tuple[str, ...] = ()
+    """What the controls must find: a control and its outcome each."""
 
 
 def _pass(description: str) -> Fault:
@@ -39,6 +41,8 @@ def _blinds(description: str, late: bool = True) -> Fault:
 _SHORT = ("limits.min_drift_hours=0.0006", "limits.max_loop_lag_share=1.0")
 _DRIFT = ("sessions.rounds=4", *_SHORT, "limits.max_drift_share_per_hour=72")
 """72 times itself in an hour is 2 % a second: what a run of seconds on a busy machine can tell from none."""
+_FLIPS, _NOISY = ("repeat same", "cache differs"), ("repeat differs", "cache not_evaluable")
+_TWICE = ("controls.repeat=3", "controls.cache=3")
 _LIMIT = ("sessions.rounds=3", "gates.power_limit_w=700", "sensors.interval_s=0.5")
 _VRAM = ("sessions.rounds=8", *_SHORT, "limits.max_vram_mib_per_hour=3600", "sensors.interval_s=0.5")
 
@@ -93,6 +97,16 @@ FAULTS: dict[str, Fault] = {
     "shed-429": _blinds("every request is refused with 429"),
     "dull": Fault(
         "tasks are answered wrongly while others are being served", "FAIL", "quality", False, ("quality.tasks=24",)
+    ),
+    "cache-flip": Fault("a prompt is answered differently from the prefix cache", "PASS", None, False, _TWICE, _FLIPS),
+    "dither": Fault("a prompt is answered differently each time", "INCONCLUSIVE", None, False, _TWICE, _NOISY),
+    "collapse": Fault(
+        "once the load is over, replies are exclamation marks for good",
+        "FAIL",
+        "degeneration",
+        False,
+        ("controls.solo=true", "controls.after=5"),
+        ("solo sick", "after sick"),
     ),
     "slow-start": Fault(
         "the first second is slow, as that of a cold engine, and then no more", "PASS", None, False, _DRIFT

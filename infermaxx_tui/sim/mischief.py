@@ -95,6 +95,10 @@ class Mischief:
         slow += max(0.0, 1.0 - age_s) if "slow-start" in self._faults else 0.0
         return slow * (_THROTTLED if "throttle" in self._faults and age_s > THROTTLED_FROM_S else 1.0)
 
+    def bangs(self, max_tokens: int) -> Script:
+        """Exclamation marks until the cap."""
+        return Script((self._bang,) * min(max_tokens, _LONGEST_BABBLE), "length", per_step=_FAST)
+
     def takes_back(self, tokens: int, late: bool) -> bool:
         """Whether a reply loses its KV after so many tokens."""
         return late and tokens == _TAKEN_BACK_AT and "preemption-storm" in self._faults

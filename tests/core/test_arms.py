@@ -39,10 +39,10 @@ def made(answer: Callable[[Ask], Reply] = honest, *, at_once: int = 4, sessions:
     ("verdict", "word", "said", "unsaid"),
     [
         (made(), "PASS", "not in this run; a pass needs none", "asked again alone"),
-        (made(at_once=1), "PASS", "it passes one conversation at a time", "not in this run"),
+        (made(at_once=1), "PASS", "one conversation after another; it passes", "not in this run"),
         (made(at_once=1, sessions=1), "PASS", "one conversation alone", "serial arm"),
-        (made(leaks), "FAIL", "open whether isolation needs other conversations at once", "asked again alone"),
-        (made(leaks, at_once=1), "FAIL", "what failed here (isolation) needs no other", "not in this run"),
+        (made(leaks), "FAIL", "open whether isolation needs requests beside one another", "asked again alone"),
+        (made(leaks, at_once=1), "FAIL", "what failed here (isolation) needs no concurrency", "not in this run"),
         (made(forgets_under_load), "FAIL", "their failing takes load", "concurrency is cleared"),
         (made(forgets), "FAIL", "concurrency is cleared", "takes load"),
         (made(deaf), "FAIL", "they do not hold", "they hold"),

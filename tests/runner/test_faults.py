@@ -25,16 +25,16 @@ Lines = tuple[bytes, ...]
 
 CONTRACT = """
 PASS                clean no-usage usage-cumulative burst buffered ping crlf no-space split u2028 escapes two-done
-PASS                no-done bad-utf8 slow-start
+PASS                no-done bad-utf8 slow-start cache-flip
 FAIL isolation      leak leak-parallel leak-retired stale
 FAIL recall         forget-oldest forget-random typo cache-rot wrong-question
-FAIL degeneration   babble bang needle-loop special-tokens reason-loop
+FAIL degeneration   babble bang needle-loop special-tokens reason-loop collapse
 FAIL delivery       null-stop reason-only error-done eof reset nan html-200 huge-event
 FAIL availability   hang dies restarts
 FAIL quality        dull
 FAIL drift          slow-drift vram-creep
 INCONCLUSIVE        suffix-cut capped empty-length no-finish refuse echo too-long busy-503 shed-429
-INCONCLUSIVE        preemption-storm throttle limit-reset
+INCONCLUSIVE        preemption-storm throttle limit-reset dither
 """
 """The contract's table of faults, written down here a second time on purpose."""
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 from infermaxx_tui.core.classify import RECALLED
 from infermaxx_tui.core.evidence import Leak
 from infermaxx_tui.core.judges.check import Check, Evidence, of_recall, plural, shown
+from infermaxx_tui.core.judges.control_findings import findings
 from infermaxx_tui.core.limits import Limits
 from infermaxx_tui.core.state import RunState
 
 
 def judge(state: RunState, limits: Limits) -> Check:
-    """Cannot say when sentinels do not come back, no absent label was answered, or a decoy was seen."""
+    """Cannot say when sentinels do not come back, no absent label was answered, a decoy was seen, or a control of
+    `[controls]` could not be compared. What such a control finds is a lead, and stands as evidence.
+    """
     tails = [recall for recall in state.tails if recall.complete]
     absents = [recall for recall in state.absents if recall.complete]
     back = [recall for recall in tails if recall.cls in RECALLED]
@@ -24,6 +27,9 @@ def judge(state: RunState, limits: Limits) -> Check:
         broken.append(
             f"{plural(state.leak_counts['decoy'], 'decoy')} seen that was never sent: this program leaked its own key"
         )
+    seen = findings(state)
+    broken += [one.said for one in seen if one.outcome == "not_evaluable"]
+    leads = [one.said for one in seen if one.outcome in ("differs", "sick")]
     invented = sum(recall.cls != "none" for recall in absents)
     named = f"{invented} of {plural(len(absents), 'absent label')} answered with a tag" if absents else None
     if not state.planned.tails and not state.planned.absents:
@@ -35,8 +41,8 @@ def judge(state: RunState, limits: Limits) -> Check:
         n_evaluated=len(tails) + len(absents),
         n_planned=state.planned.tails + state.planned.absents,
         excluded=_excluded(state),
-        evidence=shown([*map(_decoy, decoys), *map(of_recall, lost)]),
-        advice="; ".join(broken) or named,
+        evidence=shown([*map(_decoy, decoys), *map(of_recall, lost), *(ev for one in seen for ev in one.evidence)]),
+        advice="; ".join(broken or [one for one in (named, *leads) if one]) or None,
     )
 
 

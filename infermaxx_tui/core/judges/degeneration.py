@@ -9,15 +9,18 @@ from infermaxx_tui.core.stats import bound95
 
 
 def judge(state: RunState, limits: Limits) -> Check:
-    """Fails from `max_degenerate_share` of replies, or on more than `max_degenerate_recalls` recall replies.
+    """Fails from `max_degenerate_share` of replies, or on more than `max_degenerate_recalls` recall replies, or as many
+    replies to the trivial prompts after the run.
 
     A speed that is too good to be true (core.inflation) is noted, and fails nobody.
     """
     n, found, recalls = state.degenerate.replies, state.degenerate.found, state.degenerate.recalls
-    many = found.count > 0 and found.count >= limits.max_degenerate_share * n
-    failed = many or recalls > limits.max_degenerate_recalls
+    many, after = found.count > 0 and found.count >= limits.max_degenerate_share * n, state.degenerate.after
+    failed = many or recalls > limits.max_degenerate_recalls or after > limits.max_degenerate_recalls
     advice = None
-    if not n:
+    if not n and state.degenerate.forced:
+        advice = f"blind to degeneration: {_forced(state)}, and nothing was answered freely"
+    elif not n:
         advice = "no reply had any text"
     elif found.count:
         advice = (
@@ -25,13 +28,24 @@ def judge(state: RunState, limits: Limits) -> Check:
             f" (limits.max_degenerate_share={limits.max_degenerate_share:g},"
             f" limits.max_degenerate_recalls={limits.max_degenerate_recalls}); do not quote speeds of this run"
         )
+    elif state.degenerate.forced:
+        advice = f"judged by {plural(n, 'reply', 'replies')} that were free; blind for the rest: {_forced(state)}"
+    if after and advice is not None:
+        advice += f"; {after} of them after the run, to trivial prompts: the server did not come out of it sound"
     if state.inflation is not None and state.inflation.said is not None:
         advice = "; ".join(said for said in (advice, state.inflation.said) if said is not None)
     return Check(
         name="degeneration",
         outcome="fail" if failed else "pass" if n else "not_evaluable",
         n_evaluated=n,
+        n_planned=n + state.degenerate.forced if state.degenerate.forced else None,
+        excluded={"forced_length": state.degenerate.forced} if state.degenerate.forced else {},
         bound95=bound95(found.count, n) if n else None,
         evidence=shown_findings(found),
         advice=advice,
     )
+
+
+def _forced(state: RunState) -> str:
+    """How many replies nobody can judge."""
+    return f"{plural(state.degenerate.forced, 'reply', 'replies')} had a forced length"

@@ -46,9 +46,11 @@ def judge(state: RunState, limits: Limits) -> Check:
 
 def _witness(leak: Leak) -> Evidence:
     whose = "an earlier run's tag" if leak.owner is None else f"session {leak.owner}'s tag"
+    if leak.owner is not None and leak.owner < 0:
+        whose = "a control's tag"
     return Evidence(
         event=leak.at,
-        session=leak.session,
+        session=leak.session if leak.session >= 0 else None,
         turn=leak.turn,
         tag=leak.tag,
         said=leak.said,

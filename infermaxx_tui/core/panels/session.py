@@ -30,7 +30,7 @@ _KIND: Final = 12
 def rows_session(state: RunState, story: SessionStory, width: int, glyphs: Glyphs = UNICODE) -> tuple[Row, ...]:
     """Head lines (state, depth, tags), then turns and recalls in the order of the log; `Row.ref` is set on each."""
     teller = _Teller(state, story.session, width, glyphs)
-    rows = list(teller.head())
+    rows = [*teller.head(), *teller.worst_miss(story)]
     depth = 0
     for item in story.items:
         match item:
@@ -71,7 +71,7 @@ class _Teller:
         self._session = session
         self._width = width
         self._glyphs = glyphs
-        answers = (*state.recalls, *state.tails, *state.absents)
+        answers = (*state.recalls, *state.tails, *state.absents, *state.alone)
         self._answers: dict[Ref, Recall] = {one.at: one for one in answers if one.session == session}
         self._reasks: dict[Ref, Reask] = {again.at: again for one in self._answers.values() for again in one.reasks}
         self._whole = depth_axis(state)[0]
@@ -102,6 +102,21 @@ class _Teller:
             (f", capped {found.capped}", "warn" if found.capped else None),
         ]
         return tuple(row(one, self._width, self._glyphs, session=found.session) for one in (first, second))
+
+    def worst_miss(self, story: SessionStory) -> tuple[Row, ...]:
+        """The turn that lost most of what had been sent before it, if one did, and what the server had cached then."""
+        ended = [item.ended for item in story.items if isinstance(item, Turn) and item.ended is not None]
+        lost = [one for one in ended if one.kind == "turn" and one.prefix_missed]
+        if not lost:
+            return ()
+        worst = max(lost, key=lambda one: one.prefix_missed or 0)
+        missed, kept = worst.prefix_missed or 0, worst.prefix_tokens or 0
+        cached = NONE if worst.cached_tokens is None else tokens_text(worst.cached_tokens)
+        said = (
+            f"worst prefix miss: turn {worst.turn} lost {tokens_text(missed)} of {tokens_text(kept + missed)},"
+            f" {tokens_text(kept)} could be cached and {cached} were"
+        )
+        return (row([(said, "warn")], self._width, self._glyphs, session=self._session),)
 
     def line(self, at_us: int, kind: str, ref: Ref, pieces: list[Piece], role: Role | None = None) -> Row:
         """Time, kind, and what there is to say."""
@@ -143,8 +158,11 @@ class _Teller:
         pieces: list[Piece] = [(f" ttft {ms_text(ended.ttft_ms):>6} cached {cached:>4}", None)]
         if ended.completion_tokens is not None:
             timed = ended.decode_ms and ended.completion_tokens > 1 and self._state.speed_withheld is None
-            speed = f" {(ended.completion_tokens - 1) * 1000 / (ended.decode_ms or 1):.0f}/s" if timed else ""
+            forced = " forced" if ended.forced else ""
+            speed = f" {(ended.completion_tokens - 1) * 1000 / (ended.decode_ms or 1):.0f}/s{forced}" if timed else ""
             pieces.append((f"  {ended.completion_tokens} tok{speed}", None))
+        if ended.kind == "turn" and ended.prefix_missed:
+            pieces.append((f"  prefix lost {tokens_text(ended.prefix_missed)}", "warn"))
         bad = ended.outcome not in ("ok", "cancelled")
         reason = ended.finish_reason or "no finish reason"
         text = f"{self._glyphs.bad} {ended.outcome.replace('_', ' ')}: {ended.error or reason}" if bad else reason

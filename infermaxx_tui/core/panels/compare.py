@@ -8,6 +8,7 @@ from typing import Final
 from infermaxx_tui.core.comparison import Difference, differences
 from infermaxx_tui.core.glyphs import UNICODE, Glyphs, pad, settle
 from infermaxx_tui.core.judges.check import Check
+from infermaxx_tui.core.pairs import pairs_said, suspicions
 from infermaxx_tui.core.panels.row import Piece, Role, Row, row, title, wrapped
 from infermaxx_tui.core.panels.texts import number_text, word_piece
 from infermaxx_tui.core.panels.withheld import WITHHELD
@@ -50,6 +51,7 @@ def rows_compare_all(verdicts: Sequence[Verdict], width: int, glyphs: Glyphs = U
         *_checks(verdicts, table),
         Row(""),
         *_levers(verdicts, found, table),
+        *_together(verdicts, table),
         Row(""),
         *_figures(verdicts, found, table),
     ]
@@ -131,6 +133,14 @@ def _levers(verdicts: Sequence[Verdict], found: Difference, table: _Table) -> li
     return rows
 
 
+def _together(verdicts: Sequence[Verdict], table: _Table) -> list[Row]:
+    """What one run says of another one, if one is a control of the other."""
+    said = pairs_said(verdicts)
+    if not said:
+        return []
+    return [Row(""), table.title("together"), *(one for line in said for one in table.text(line))]
+
+
 _NEITHER: Final = {True: "neither", False: "no"}
 
 
@@ -139,8 +149,10 @@ def _figures(verdicts: Sequence[Verdict], found: Difference, table: _Table) -> l
         refused = f"refused: the regimes differ in {', '.join(found.keys)}"
         return [table.title("figures"), *table.text(refused, "warn")]
     rows = [table.title("figures", "same regime, as far as it is known")]
+    flagged = suspicions(verdicts)
     for name, read in _FIGURES:
-        rows.append(table.line(f"  {name}", [_figure(name, read(verdict), verdict) for verdict in verdicts]))
+        figures = [_figure(name, read(verdict), verdict, n in flagged) for n, verdict in enumerate(verdicts)]
+        rows.append(table.line(f"  {name}", figures))
     checks = _by_name(verdicts)
     for name in dict.fromkeys(name for one in checks for name in one):
         named = [one.get(name) for one in checks]
@@ -149,10 +161,12 @@ def _figures(verdicts: Sequence[Verdict], found: Difference, table: _Table) -> l
     return rows
 
 
-def _figure(name: str, value: object, verdict: Verdict) -> Piece:
-    """A value; a speed of a run that failed its quality gate is withheld."""
-    if verdict.speed_withheld is not None and name.startswith(_SPEEDS):
+def _figure(name: str, value: object, verdict: Verdict, flagged: bool) -> Piece:
+    """A value; a speed of a run that failed its quality gate, or that is too good to be true, is withheld."""
+    if (flagged or verdict.speed_withheld is not None) and name.startswith(_SPEEDS):
         return WITHHELD, "bad"
+    if verdict.forced_lengths and name.startswith(_SPEEDS) and value is not None:
+        return f"{number_text(value)} (forced lengths)", "warn"
     return number_text(value), None
 
 

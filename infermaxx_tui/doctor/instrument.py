@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from infermaxx_tui.calibrate import CalibrationError, calibrate, seconds
+from infermaxx_tui.calibrate import LOAD_S, LOADS, CalibrationError, calibrate, seconds
 from infermaxx_tui.calibrated import keep
 from infermaxx_tui.core.calibration import Calibration, ErrorBars, error_text
 from infermaxx_tui.core.checkup import Item
@@ -13,11 +13,14 @@ from infermaxx_tui.core.limits import Limits
 SECTION = "instrument"
 
 
-def instrument_items(tell: Callable[[str], None]) -> tuple[list[Item], Calibration | None]:
+def instrument_items(
+    tell: Callable[[str], None], loads: Sequence[tuple[int, float]] = LOADS, load_s: float = LOAD_S
+) -> tuple[list[Item], Calibration | None]:
     """A line for each load that was tried, and the calibration, which later runs cite; `tell` hears how long first."""
-    tell(f"calibrating the instrument on this host: about {seconds():.0f} s; --no-calibration leaves it out")
+    takes_s = seconds(loads, load_s)
+    tell(f"calibrating the instrument on this host: about {takes_s:.0f} s; --no-calibration leaves it out")
     try:
-        found = calibrate()
+        found = calibrate(loads, load_s)
     except (CalibrationError, OSError) as error:
         return [Item(SECTION, "error bars", "unknown", f"could not calibrate: {error}")], None
     items = [_item(bar) for bar in found.bars]

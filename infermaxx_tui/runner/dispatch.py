@@ -82,6 +82,8 @@ class Sends:
     def __init__(self) -> None:
         self.delays_ms: list[float] = []
         self.connects_ms: list[float] = []
+        self.unsaid = 0
+        """Requests whose transport said nothing of a connection."""
         self.new = 0
         self.reused = 0
         self._by: dict[str, _Sum] = {}
@@ -89,7 +91,9 @@ class Sends:
 
     def sent(self, due: Due | None, at_us: int, connect_us: int | None, reused: bool = False) -> None:
         """The first bytes of a request went out; `connect_us` is None with a transport that does not say."""
-        if connect_us is not None:
+        if connect_us is None:
+            self.unsaid += 1
+        else:
             self.connects_ms.append(connect_us / 1000)
             self.new += not reused
             self.reused += reused

@@ -28,6 +28,7 @@ SUSPEND_MS: Final = 1000.0
 """From where a change of wall minus monotonic clock is a step, and one of boot time minus monotonic a sleep
 (gpu-and-verdicts §2.9)."""
 _OWN_CLOCK: Final = "the run is played on a clock of its own"
+_UNSAID: Final = "this transport does not say how long it waits for a connection"
 
 
 class Pauses:
@@ -182,7 +183,7 @@ class InstrumentWatch:
                 gc_total_ms=pauses[1],
                 gc_max_ms=pauses[2],
                 suspend_ms=round(self._slept_ms, 1) if real and clock.boot_us() is not None else None,
-                missing=_missing(clock),
+                missing=_missing(clock, connects=bool(sends.connects_ms) or not sends.unsaid),
             )
         )
         self._cpu_s, self._loop_cpu_s, self._since_us, self._offset_ms = cpu_s, loop_cpu_s, now_us, offset_ms
@@ -194,9 +195,14 @@ def _ms(values_ms: list[float], q: float) -> float | None:
     return None if value is None else round(value, 3)
 
 
-def _missing(clock: Clock) -> tuple[tuple[str, str], ...]:
+def _missing(clock: Clock, connects: bool) -> tuple[tuple[str, str], ...]:
     """What cannot be measured here, by its name in verdict.json."""
+    found: list[tuple[str, str]] = []
+    if not connects:
+        found += [(f"connect_{name}_ms", _UNSAID) for name in ("p50", "p99", "max")]
     if clock.jumps:
         names = ("loop_cpu_share_max", "gc_pauses", "gc_total_ms", "gc_max_ms", "suspend_ms")
-        return tuple((name, _OWN_CLOCK) for name in names)
-    return (("suspend_ms", NO_BOOTTIME),) if clock.boot_us() is None else ()
+        found += [(name, _OWN_CLOCK) for name in names]
+    elif clock.boot_us() is None:
+        found.append(("suspend_ms", NO_BOOTTIME))
+    return tuple(found)

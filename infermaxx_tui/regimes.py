@@ -20,6 +20,7 @@ from infermaxx_tui.core.events import StartupRead
 from infermaxx_tui.core.plan import Plan
 from infermaxx_tui.core.regime import Regime
 from infermaxx_tui.core.render import Renderer
+from infermaxx_tui.core.replaying import replayed
 from infermaxx_tui.core.startup_log import StartupFacts
 from infermaxx_tui.server.describe import ServerFacts
 from infermaxx_tui.wish import Loaded
@@ -69,7 +70,7 @@ def regime_of(loaded: Loaded, facts: ServerFacts, sent: Sent, startup: StartupRe
         checkpoint_files=checkpoint.files if checkpoint else None,
         checkpoint_bytes=checkpoint.total_bytes if checkpoint else None,
         prompt_mode=scenario.sessions.prompt,
-        replies_mode=scenario.sessions.replies,
+        **msgspec.structs.asdict(replayed(scenario, loaded.transcripts, sent.planned)),
         tool_results="as_user" if chat_live else "template",
         tokenizer=renderer.name if renderer else None,
         tokenizer_sha256=renderer.sha256 if renderer else None,

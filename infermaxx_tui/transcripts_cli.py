@@ -15,6 +15,7 @@ from infermaxx_tui.core.display import harmless
 from infermaxx_tui.core.kv_layers import ConfigError, layers_of
 from infermaxx_tui.core.kv_pool import cost
 from infermaxx_tui.core.kv_report import TOKENS_ONLY, KvAsked
+from infermaxx_tui.core.prefix_report import NO_TRUTH, PrefixAsked, PrefixReport
 from infermaxx_tui.core.render import Renderer
 from infermaxx_tui.core.transcript import NothingToUseError, Session, TranscriptError
 from infermaxx_tui.flags import UsageError
@@ -41,7 +42,10 @@ def output(args: argparse.Namespace) -> Iterable[str]:
             files = tuple(dict.fromkeys(file for path in args.paths for file in _files(path)[0]))
             return redact_output(files, args.out, args.content_free, args.tokenizer)
         case _:
-            return stats_output(tuple(args.paths), args.tokenizer, args.pool, args.json, _asked(args), args.seed)
+            prefix = PrefixAsked(args.prefix, args.prefill)
+            return stats_output(
+                tuple(args.paths), args.tokenizer, args.pool, args.json, _asked(args), args.seed, prefix
+            )
 
 
 def _asked(args: argparse.Namespace) -> KvAsked:
@@ -92,18 +96,22 @@ def stats_output(
     as_json: bool,
     asked: KvAsked = TOKENS_ONLY,
     seed: int = 1,
+    prefix: PrefixAsked = NO_TRUTH,
 ) -> tuple[str, ...]:
     """Lines to print. Raises TranscriptError or TokenizerError."""
     left_out: list[Path] = []
     sessions = _sessions(paths, left_out)
     renderer = resolve(tokenizer, None, "", None, None)
     name = TokenizerName(renderer.name, exact=tokenizer != "shipped")
-    stats = describe(sessions, lambda session: _measure(session, renderer), name, pool, asked, seed)
+    report = PrefixReport(renderer, prefix)
+    stats = describe(report.watched(sessions), lambda session: _measure(session, renderer), name, pool, asked, seed)
     if not stats.sessions:
         raise _nothing(paths[0])
     if as_json:
-        return (msgspec.json.encode(stats).decode(),)
-    return (*stats_lines(stats), *_left_out_line(len(left_out)))
+        whole = {**msgspec.to_builtins(stats), "prefix": msgspec.to_builtins(report.json())}
+        return (msgspec.json.encode(whole).decode(),)
+    said = report.lines()
+    return (*stats_lines(stats), *_left_out_line(len(left_out)), *(("", *said) if said else ()))
 
 
 def _sessions(paths: tuple[str, ...], left_out: list[Path]) -> Iterator[Session]:

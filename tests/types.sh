@@ -4,8 +4,11 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 mypy=${1:-.venv/bin/mypy}
 "$mypy"
-for folder in tests/cli tests/core tests/experiment tests/importers tests/real tests/runner tests/server tests/sim tests/tokenise tests/tools tests/tui; do
+for folder in tests/cli tests/core tests/experiment tests/importers tests/real tests/server tests/sim tests/tokenise tests/tools tests/tui; do
   "$mypy" "$folder"
 done
+MYPYPATH=tests/importers "$mypy" tests/runner
+MYPYPATH=.:tests/runner:tests/cli "$mypy" --explicit-package-bases tests/survival_wire
+MYPYPATH=tests/importers "$mypy" tests/fuzz
 MYPYPATH=tests/tools:tests/tui "$mypy" --explicit-package-bases tests/bench
 "$mypy" tests/*.py

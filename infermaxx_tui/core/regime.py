@@ -66,6 +66,22 @@ class Regime(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
     prompt_mode: str | None = None
     """`tokens`: exact ids; `chat`: messages."""
     replies_mode: str | None = None
+    """`live`: replies go on in the next prompt; `recorded`: the recorded ones do. Of traces without text
+    `length_matched`: live ones of the recorded lengths, `length_matched_recorded`: made-up text in their place."""
+    output_lengths: str | None = None
+    """`natural`, or `forced` to the recorded ones: then main-line replies are blind to degeneration."""
+    compaction: str | None = None
+    """`replayed`: where the recorded context was rewritten the prompt begins anew."""
+    subagents: str | None = None
+    """How many of a wave run beside their parents, or `alone`; `none` if there are none."""
+    think_time: str | None = None
+    """Pauses before requests: `none`, seconds, or `recorded` with its caps."""
+    request_nonce: bool | None = None
+    """Whether each system prompt begins with another random line."""
+    timestamp: str | None = None
+    """To what the time of sending stands in system prompts; `none` if it does not."""
+    cache_salt: str | None = None
+    """`none`, `session`, or `auto` and whether that came to salts."""
     tool_results: str | None = None
     """How tool results travel: `template`, or `as_user` in chat mode with live replies."""
     tokenizer: str | None = None

@@ -80,7 +80,7 @@ def _activity(state: RunState) -> tuple[str, ...]:
     if state.speed_withheld is not None:
         return active, f"speed withheld ({state.speed_withheld}) at {depth}"
     speed = "n/a" if state.tokens_per_s is None else f"{state.tokens_per_s:.0f}"
-    return active, f"{speed} tok/s at {depth}"
+    return active, f"{speed} tok/s{' of forced lengths' if state.degenerate.forced else ''} at {depth}"
 
 
 def _troubles(state: RunState, lost: int) -> list[str]:

@@ -34,8 +34,10 @@ class Refusal(msgspec.Struct, frozen=True):
     retry_after_s: float
 
 
-def body_of(prompt: Prompt, model: str, scenario: Scenario, max_tokens: int, salt: str | None) -> tuple[str, bytes]:
-    """Path and JSON body of the request."""
+def body_of(
+    prompt: Prompt, model: str, scenario: Scenario, max_tokens: int, salt: str | None, forced: bool = False
+) -> tuple[str, bytes]:
+    """Path and JSON body of the request; `forced`: neither fewer nor more tokens than `max_tokens`."""
     body: dict[str, object] = {
         "model": model,
         "max_tokens": max_tokens,
@@ -45,6 +47,8 @@ def body_of(prompt: Prompt, model: str, scenario: Scenario, max_tokens: int, sal
         "stream_options": {"include_usage": True},
         "return_token_ids": True,
     }
+    if forced:
+        body["min_tokens"], body["ignore_eos"] = max_tokens, True
     if salt is not None:
         body["cache_salt"] = salt
     if prompt.ids is not None:

@@ -86,11 +86,14 @@ class TokenLine:
     def begin(self, messages: tuple[Message, ...], tools: str) -> None:
         """Starts the line with its first prompt."""
         self._end = segments.end_of_turn(self._renderer)
-        self._suffix = segments.closed_think_suffix(self._renderer) if self._close_thinking else ()
+        self._suffix = self._closing_suffix()
         system = next((m for m in messages if m.role == "system"), None)
         self._system = segments.brief_system(self._renderer, system)
         self._ids = list(segments.first_prompt(self._renderer, messages, tools))
         self._added_at = self._closed = 0
+
+    def _closing_suffix(self) -> tuple[int, ...]:
+        return segments.closed_think_suffix(self._renderer) if self._close_thinking else ()
 
     def add(self, messages: tuple[Message, ...], ids: tuple[int, ...] | None = None) -> None:
         """Adds a turn's new messages."""

@@ -23,7 +23,9 @@ class Planting:
         self._tags = tags
         self._target = target
         self.depths: dict[str, int] = {}
-        """Tokens before each planted tag, by label."""
+        """Tokens before each tag that stands in the prompt, by label."""
+        self._once: set[str] = set()
+        """Labels that were planted at some time."""
         self._fresh: list[TagPlanted] = []
 
     def with_head(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
@@ -33,11 +35,15 @@ class Planting:
                 messages = _with_head(messages, tag)
         return messages
 
-    def began(self) -> None:
-        """The first messages are in the line."""
+    def began(self, turn: int) -> None:
+        """The first messages of a prompt are in the line."""
         for tag in self._tags:
             if tag.how == "head":
-                self._note(tag, "head", 0, turn=1)
+                self._note(tag, "head", 0, turn)
+
+    def forget(self) -> None:
+        """The prompt begins anew: what was planted is in no prompt any more, and is planted again in its place."""
+        self.depths.clear()
 
     def due(self, upcoming_tokens: int, reply_tokens: int) -> list[TagPlan]:
         """Tags whose place lies nearer before the coming turn than after it, and all that are left before the last one.
@@ -72,8 +78,11 @@ class Planting:
         """Notes a tag that is in the line; where its exact place is not known, the depth below it stands for it."""
         where = self._line.where(tag.tag)
         depth = self.depths[tag.label] = floor_tokens if where is None else where
+        again = tag.label in self._once
+        self._once.add(tag.label)
+        session, label = self._session, tag.label
         self._fresh.append(
-            TagPlanted(session=self._session, label=tag.label, tag=tag.tag, how=how, depth_tokens=depth, turn=turn)
+            TagPlanted(session=session, label=label, tag=tag.tag, how=how, depth_tokens=depth, turn=turn, again=again)
         )
 
     def fresh(self) -> list[TagPlanted]:

@@ -9,7 +9,23 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 
+import msgspec
+
 _ID_BYTES = array("I").itemsize
+
+
+class Prefix(msgspec.Struct, frozen=True):
+    """How a prompt goes on with the one before it and its reply."""
+
+    kept: int
+    """Tokens of those two that it begins with."""
+    missed: int
+    """The rest of them, from the first one that differs: what has to be computed again although it was sent before."""
+
+    @property
+    def share(self) -> float:
+        """The first as a share of both; 1.0: all of it."""
+        return self.kept / (self.kept + self.missed) if self.missed else 1.0
 
 
 class PrefixWatch:
@@ -20,17 +36,21 @@ class PrefixWatch:
         """Whether replies become part of the next prompt."""
         self._before: bytes | None = None
 
-    def share(self, prompt_ids: Sequence[int] | None) -> float | None:
-        """Share of the last prompt and reply that this prompt begins with: 1.0 if all of it.
+    def begin_anew(self) -> None:
+        """The next prompt is not meant to go on with the last one."""
+        self._before = None
+
+    def compare(self, prompt_ids: Sequence[int] | None) -> Prefix | None:
+        """How much of the last prompt and reply this prompt begins with.
 
         None if the server sent no ids for one of the two prompts.
         """
         before, now = self._before, _packed(prompt_ids)
         if before is None or now is None:
             return None
-        if now.startswith(before):
-            return 1.0
-        return _common_ids(before, now) / (len(before) // _ID_BYTES)
+        whole = len(before) // _ID_BYTES
+        kept = whole if now.startswith(before) else _common_ids(before, now)
+        return Prefix(kept, whole - kept)
 
     def turn_over(self, prompt_ids: Sequence[int] | None, reply_ids: Sequence[int] | None) -> None:
         """A turn ended; `reply_ids` None if it failed, so that its reply does not become part of the next prompt.

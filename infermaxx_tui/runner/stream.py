@@ -86,6 +86,7 @@ class Streams:
                 prompt_tokens=None if prompt.ids is None else len(prompt.ids),
                 max_tokens=order.max_tokens,
                 salted=order.salt is not None,
+                opens=order.opens,
             )
         )
         if order.announced is not None:
@@ -155,7 +156,9 @@ class _Stream:
 
     async def _exchange(self) -> None:
         run, order = self._run, self._order
-        path, content = body_of(order.prompt, run.prepared.model, run.scenario, order.max_tokens, order.salt)
+        path, content = body_of(
+            order.prompt, run.prepared.model, run.scenario, order.max_tokens, order.salt, order.forced
+        )
         request = request_of(run.client, path, content, f"imx-{run.prepared.nonce}-{self._live.req}")
         request.extensions[ON_SENT] = self._sent
         response = await run.client.send(request, stream=True)
@@ -185,6 +188,8 @@ class _Stream:
         for payload in payloads:
             gap_us, tokens = reply.take(payload, at_us)
             if not tokens:
+                if reply.error is not None:
+                    break  # what stands behind it in the same read is not read either
                 continue
             live.tokens += tokens
             live.depth_tokens += tokens

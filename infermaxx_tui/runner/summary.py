@@ -54,6 +54,7 @@ def summarise(req: int, order: Order, wire: Wire, reply: Reply, registry: Regist
     _note_differences(order, reply)
     keep = order.keep_text or outcome not in ("ok", "shed")
     said = bool(content or reasoning or tools)
+    prefix = order.prefix.compare(reply.prompt_ids) if order.prefix is not None else None
     return RequestEnded(
         req=req,
         session=order.session,
@@ -88,7 +89,10 @@ def summarise(req: int, order: Order, wire: Wire, reply: Reply, registry: Regist
         anomalies=tuple(sorted(reply.anomalies)),
         server_id=reply.server_id,
         distinct_trigrams=distinct_trigrams(reply.ids),
-        prefix_shared=order.prefix.share(reply.prompt_ids) if order.prefix is not None else None,
+        prefix_shared=prefix.share if prefix is not None else None,
+        prefix_tokens=prefix.kept if prefix is not None else None,
+        prefix_missed=prefix.missed if prefix is not None else None,
+        forced=order.forced,
     )
 
 

@@ -97,6 +97,8 @@ class Body(msgspec.Struct):
     """What a request for tokens carries, as far as the tests look at it."""
 
     max_tokens: int
+    min_tokens: int | None = None
+    ignore_eos: bool = False
     prompt: list[int] | None = None
     messages: list[msgspec.Raw] | None = None
     tools: msgspec.Raw = msgspec.Raw()
@@ -219,6 +221,11 @@ class Played(msgspec.Struct, frozen=True):
         calls = self.by_req()
         return [(e, calls[r]) for r, e in self.ended.items() if e.kind == "turn" and e.session == session]
 
+    def pairs(self) -> list[tuple[RequestEnded, Call]]:
+        """All requests of the log: how each ended, and what was sent."""
+        calls = self.by_req()
+        return [(ended, calls[req]) for req, ended in self.ended.items()]
+
     @property
     def state(self) -> RunState:
         """What a fold says of the log."""
@@ -241,6 +248,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     """What a run is played with."""
 
     overrides: tuple[str, ...] = ()
+    nonce: str = NONCE
     faults: tuple[str, ...] = ()
     healthy_turns: int = 6
     transcripts: tuple[Session, ...] = tuple(transcript(number) for number in range(4))
@@ -278,7 +286,7 @@ async def _play(setting: Setting) -> Played:
     engine = Engine(config, vocabulary, wall=lambda: clock.wall_ms() / 1000)
     tap = Tap(setting.wrap(SimTransport(App(engine))))
     loaded = Loaded(scenario_of(setting.overrides), SCENARIO, "small.toml", setting.transcripts)
-    prepared, _ = await prepare(loaded, Wish(scenario="small", nonce=NONCE), URL, None, (), tap, vocabulary)
+    prepared, _ = await prepare(loaded, Wish(scenario="small", nonce=setting.nonce), URL, None, (), tap, vocabulary)
     if setting.without_renderer:
         prepared = msgspec.structs.replace(prepared, renderer=None, tokenised=())
     tap.calls.clear()

@@ -31,7 +31,7 @@ from infermaxx_tui.runner.instrument import InstrumentWatch
 from infermaxx_tui.runner.lines import ChatLine, TokenLine
 from infermaxx_tui.runner.meeting import Meeting
 from infermaxx_tui.runner.planting import with_lines
-from infermaxx_tui.runner.prefix import PrefixWatch
+from infermaxx_tui.runner.prefix import Prefix, PrefixWatch
 from infermaxx_tui.runner.recorder import Recorder
 from infermaxx_tui.runner.sampling import scrape, watch_metrics
 from infermaxx_tui.virtual import MOST_S, VirtualClock, run_virtual
@@ -48,40 +48,42 @@ def test_the_shared_prefix_is_the_common_part_of_prompt_and_reply(
     prompt: tuple[int, ...], reply: tuple[int, ...], following: tuple[int, ...]
 ) -> None:
     watch = PrefixWatch(replies_stay=True)
-    assert watch.share(prompt) is None
+    assert watch.compare(prompt) is None
     watch.turn_over(prompt, reply)
     before = prompt + reply
-    share = watch.share(following)
+    found = watch.compare(following)
     if not prompt or not following:
-        assert share is None
+        assert found is None
         return
+    assert found is not None
     same = next((n for n, (a, b) in enumerate(zip(before, following, strict=False)) if a != b), None)
     same = min(len(before), len(following)) if same is None else same
-    assert share == same / len(before)
-    assert (share == 1.0) == (following[: len(before)] == before)
+    assert (found.kept, found.missed) == (same, len(before) - same)
+    assert found.share == same / len(before)
+    assert (found.share == 1.0) == (following[: len(before)] == before)
 
 
 def test_a_reply_that_does_not_stay_is_not_expected() -> None:
     recorded, failed = PrefixWatch(replies_stay=False), PrefixWatch(replies_stay=True)
     recorded.turn_over((1, 2), (3, 4))
     failed.turn_over((1, 2), None)
-    assert recorded.share((1, 2, 9)) == failed.share((1, 2, 9)) == 1.0
+    assert recorded.compare((1, 2, 9)) == failed.compare((1, 2, 9)) == Prefix(2, 0)
 
 
 def test_a_turn_without_ids_leaves_the_older_expectation() -> None:
     watch = PrefixWatch(replies_stay=True)
     watch.turn_over((1, 2), (3,))
     watch.turn_over(None, (4,))
-    assert watch.share((1, 2, 3, 4)) == 1.0
-    assert watch.share((1, 7, 3, 4)) == 1 / 3
+    assert watch.compare((1, 2, 3, 4)) == Prefix(3, 0)
+    assert watch.compare((1, 7, 3, 4)) == Prefix(1, 2)
 
 
 def test_what_cannot_be_an_id_is_compared_with_nothing() -> None:
     watch = PrefixWatch(replies_stay=True)
     watch.turn_over((2**40,), (1,))
-    assert watch.share((1, 2)) is None
+    assert watch.compare((1, 2)) is None
     watch.turn_over((1, 2), ())
-    assert watch.share((2**40,)) is None
+    assert watch.compare((2**40,)) is None
 
 
 # Lines

@@ -303,9 +303,16 @@ def test_no_salt_unless_asked_for(plain: Played) -> None:
 
 def test_think_times_are_kept_and_cut() -> None:
     recorded = play_small(Setting(overrides=("sessions.think_time=recorded",)))
-    cut = play_small(Setting(overrides=("sessions.think_time=recorded", "sessions.max_think_s=0.6")))
+    cut = play_small(Setting(overrides=("sessions.think_time=recorded", "sessions.max_think_s=0.4")))
+    apart = ("sessions.think_time=recorded", "sessions.max_think_s=0.3", "sessions.max_tool_s=0.2")
+    both = play_small(Setting(overrides=apart))
     fixed = play_small(Setting(overrides=("sessions.think_time=2.0",)))
-    for played, pauses in ((recorded, (0.5, 0.75, 0.75)), (cut, (0.5, 0.6, 0.6)), (fixed, (2.0, 2.0, 2.0))):
+    for played, pauses in (
+        (recorded, (0.5, 0.75, 0.75)),
+        (cut, (0.4, 0.65, 0.65)),
+        (both, (0.3, 0.5, 0.5)),
+        (fixed, (2.0, 2.0, 2.0)),
+    ):
         line = played.main_line(0)[:4]
         for (before, sent), (_, next_sent), pause_s in zip(line, line[1:], pauses, strict=False):
             waited_s = next_sent.at_s - sent.at_s - before.total_ms / 1000

@@ -70,7 +70,7 @@ def _run(state: RunState, duration_s: float | None, glyphs: Glyphs) -> list[Piec
         pieces.append((f"  {still} open, {state.in_flight} in flight, {state.decoding} decoding", None))
         if state.stop_by is not None:
             pieces.append((f"  stopping: {settle(state.stop_by, glyphs)}", "warn"))
-    over = sum(session.ended is not None for session in state.sessions)
+    over = sum(session.ended is not None and session.parent is None for session in state.sessions)
     total = meta.sessions if meta is not None else 0
     pieces.append((f"  conversations {over}/{total}", "dim"))
     return pieces
@@ -81,6 +81,8 @@ def _speed(state: RunState, timeline: TimelineView | None, glyphs: Glyphs) -> li
     speed = "n/a" if state.tokens_per_s is None else f"{state.tokens_per_s:,.0f}"
     text = f"{speed} tok/s" if state.ended is None else f"{state.generated_tokens:,} tokens"
     pieces: list[Piece] = [(text, "accent")]
+    if state.degenerate.forced:
+        pieces.append(("  forced lengths", "warn"))
     if state.speed_withheld is not None:
         pieces.append((f"  speed {WITHHELD}: {state.speed_withheld}", "bad"))
     if timeline is not None:

@@ -12,6 +12,7 @@ from infermaxx_tui.core.canary import Registry, find_known, find_tags, near_miss
 from infermaxx_tui.core.echo import find_echo
 from infermaxx_tui.core.events import Hit, RequestEnded
 from infermaxx_tui.core.refusal import refuses
+from infermaxx_tui.core.torn import torn
 
 EarlyClass = Literal[
     "leaked", "stale", "harness_fault", "prompt_echo", "degenerate", "truncated", "empty", "capped", "refused"
@@ -226,8 +227,12 @@ def _broken(reply: RequestEnded, max_model_len: int | None) -> _Early | None:
     """A stream that did not end as it should, or that brought no text."""
     texts = reply.content, reply.reasoning, reply.tool_args
     silent = not _withheld(reply) and not any(text and text.strip() for text in texts)
-    if reply.outcome != "ok" or reply.finish_reason in ("abort", "error"):
-        why = reply.outcome if reply.outcome != "ok" else f"finish_reason {reply.finish_reason}"
+    why = torn(reply)
+    if reply.finish_reason in ("abort", "error"):
+        why = f"finish_reason {reply.finish_reason}"
+    if reply.outcome != "ok":
+        why = reply.outcome
+    if why is not None:
         return _Early("empty" if silent else "truncated", note=why)
     if silent:
         return _Early("empty", note="capped too" if _is_capped(reply, max_model_len) else "")

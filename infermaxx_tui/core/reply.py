@@ -76,6 +76,8 @@ class Reply(msgspec.Struct, kw_only=True):
     _splitter: ThinkSplitter | None = None
     _usage_runs: bool = False
     _usage_events: int = 0
+    _names: set[str] = msgspec.field(default_factory=set)
+    """The ids under which events came, apart from those of the hot path."""
 
     def __post_init__(self) -> None:
         if self.think is not None:
@@ -89,7 +91,7 @@ class Reply(msgspec.Struct, kw_only=True):
         """
         if type(payload) is not bytes or self.server_id is None or self.finish_reason is not None or self.done:
             return self.add(parse(payload), at_us)
-        choice = plain_token(payload)
+        choice = plain_token(payload, self.server_id)
         if choice is None:
             return self.add(parse(payload), at_us)
         content, reasoning, ids, delta = choice.text or "", "", choice.token_ids or (), choice.delta
@@ -131,6 +133,8 @@ class Reply(msgspec.Struct, kw_only=True):
         if not event.has_choice:
             return NO_TOKENS
         self.chunks += 1
+        if event.server_id:
+            self._names.add(event.server_id)
         content, reasoning, ids = event.content, event.reasoning, event.token_ids
         if self._splitter is not None:
             content, reasoning = self._splitter.split(content, ids)
@@ -150,7 +154,7 @@ class Reply(msgspec.Struct, kw_only=True):
 
     def finish(self, parser: SseParser, at_us: int) -> None:
         """Takes what the body's end left in the parser, and what it noticed. Call it once, whatever ended the body."""
-        for payload in parser.close():
+        for payload in parser.close() if self.error is None else ():
             event = parse(payload)
             if isinstance(event, Malformed) and not isinstance(payload, SseFault):
                 break  # torn by the end, which is what `outcome` reports
@@ -284,6 +288,8 @@ class Reply(msgspec.Struct, kw_only=True):
         said = None if self.usage is None else self.usage.completion_tokens
         if said is not None and self.ids and said != len(self.ids):
             self.anomalies.add("ids_usage_differ")
+        if 1 < len(self._names) < self.chunks:  # a server may name each event anew, and then no name comes again
+            self.anomalies.add("mixed_ids")
         silent = not (self._content or self._reasoning or self.tools or self.ids)
         if silent and said is not None and said > 1:  # a single token may be the end-of-turn alone
             self.anomalies.add("unparsed_delta")

@@ -33,6 +33,11 @@ Payload = bytes | NamedEvent | SseFault
 """What the parser hands out: the joined `data:` lines of one event, bare or with the event's name, or the end of it."""
 
 
+def _begins_a_field(torn: bytes) -> bool:
+    """Whether a line without an end may be the beginning of a field's name, which says nothing yet."""
+    return any(name.startswith(torn) for name in (b"data:", b"event:", b"id:", b"retry:", _BOM))
+
+
 class SseParser:
     """Incremental parser of one response body. Time is linear in the bytes, memory is bounded by the size cap.
 
@@ -124,7 +129,8 @@ class SseParser:
         if self._tail:
             line = b"".join(self._tail)
             self._tail.clear()
-            self._line(line, out)
+            if not _begins_a_field(line.removeprefix(_BOM) if self._bom_possible else line):
+                self._line(line, out)
             self.cut = True
         if self._data:
             self.cut = True

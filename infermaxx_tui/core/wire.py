@@ -145,8 +145,8 @@ class _Root(msgspec.Struct, gc=False):
 _decode = msgspec.json.Decoder(_Root).decode
 
 
-def plain_token(payload: bytes) -> _Choice | None:
-    """The one choice of an event that brings ids and text and nothing else; None for any other, which `parse` reads."""
+def plain_token(payload: bytes, server_id: str) -> _Choice | None:
+    """The one choice of an event of this reply that brings ids and text alone; None for any other (see `parse`)."""
     try:
         root = _decode(payload)
     except (msgspec.DecodeError, RecursionError):
@@ -155,7 +155,13 @@ def plain_token(payload: bytes) -> _Choice | None:
     if not choices or len(choices) > 1 or root.usage is not None or root.error is not None:
         return None
     choice = choices[0]
-    if choice.index or choice.finish_reason or not choice.token_ids or choice.prompt_token_ids is not None:
+    if (
+        (root.id != server_id and root.id)
+        or choice.index
+        or choice.finish_reason
+        or not choice.token_ids
+        or choice.prompt_token_ids is not None
+    ):
         return None
     delta = choice.delta
     tools = delta is not None and (delta.tool_calls or delta.function_call)

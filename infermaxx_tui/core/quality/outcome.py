@@ -15,6 +15,7 @@ from infermaxx_tui.core.display import excerpt
 from infermaxx_tui.core.events import QualityAsked, RequestEnded
 from infermaxx_tui.core.evidence import Ref
 from infermaxx_tui.core.quality.answer import final_answer, is_right
+from infermaxx_tui.core.torn import torn
 
 Mark = Literal["right", "wrong", "capped", "error"]
 """`capped`: it hit a cap, whatever it says. `error`: nothing came that could be an answer."""
@@ -55,6 +56,8 @@ def grade(asked: QualityAsked, ended: RequestEnded, max_model_len: int | None) -
     """The mark of a reply, and what it said."""
     if ended.outcome != "ok":
         return Graded("error", ended.outcome)
+    if (why := torn(ended)) is not None:
+        return Graded("error", why)
     if classify.is_capped(
         ended.finish_reason,
         ended.completion_tokens,

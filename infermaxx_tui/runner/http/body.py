@@ -19,6 +19,9 @@ _SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;.*)?")
 class FramingError(ValueError):
     """The body does not keep to the framing that its head announced."""
 
+    before = b""
+    """What the same read brought of the body before that."""
+
 
 class Decoder(Protocol):
     """The body's end is where `over` becomes true; what comes behind it is left out."""
@@ -64,6 +67,15 @@ class Chunked:
 
     def _feed_any(self, data: bytes) -> bytes:
         pieces: list[bytes] = []
+        try:
+            self._take(data, pieces)
+        except FramingError as error:
+            error.before = b"".join(pieces)
+            raise
+        self._between = self._phase == "size" and not self._line
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def _take(self, data: bytes, pieces: list[bytes]) -> None:
         at = 0
         while at < len(data) and not self.over:
             if self._phase == "data":
@@ -83,8 +95,6 @@ class Chunked:
             at = end + 1
             line, self._line = self._line, b""
             self._end_line(line)
-        self._between = self._phase == "size" and not self._line
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def _end_line(self, line: bytes) -> None:
         match self._phase:

@@ -71,20 +71,22 @@ class Connection(asyncio.BufferedProtocol):
         if decoder is None:
             self._take_head(data, at_us)
             return
+        fault: Exception | None = None
         try:
             piece = decoder.feed(data)
+        except FramingError as error:
+            piece, fault = error.before, _because(httpx.RemoteProtocolError, error)
+        try:
             if piece:
                 sink = self._sink
                 if sink is None:
                     self._hold(piece, at_us)
                 elif not sink(piece, at_us):
                     self._end(None)
-        except FramingError as error:
-            self._end(_because(httpx.RemoteProtocolError, error))
-        except Exception as fault:  # the border of a callback: whatever it was is raised in the task that waits
+        except Exception as raised:  # the border of a callback: whatever it was is raised in the task that waits
+            self._end(raised)
+        if fault is not None or decoder.over:
             self._end(fault)
-        if decoder.over:
-            self._end(None)
 
     def eof_received(self) -> None:
         """The server says no more."""
@@ -169,21 +171,22 @@ class Connection(asyncio.BufferedProtocol):
             return
         try:
             found = self._parser.feed(data)
-            if found is None:
-                return
-            self.head, rest = found
-            decoder = self._decoder = decoder_of(self.head)
-            piece = decoder.feed(rest) if rest else b""
         except HeadError as error:
             self._end(_because(NotHttpError, error))
             return
-        except FramingError as error:
-            self._end(_because(httpx.RemoteProtocolError, error))
+        if found is None:
             return
+        self.head, rest = found
+        decoder = self._decoder = decoder_of(self.head)
+        fault: Exception | None = None
+        try:
+            piece = decoder.feed(rest) if rest else b""
+        except FramingError as error:
+            piece, fault = error.before, _because(httpx.RemoteProtocolError, error)
         if piece:
             self._hold(piece, at_us)  # nobody can have asked for it yet
-        if decoder.over:
-            self._end(None)
+        if fault is not None or decoder.over:
+            self._end(fault)
         self._wake()
 
     def _hold(self, piece: bytes, at_us: int) -> None:

@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from infermaxx_tui.core import events as e
+from infermaxx_tui.core.calibration import Calibration, ErrorBars
 from infermaxx_tui.core.histories import sick
 from infermaxx_tui.core.histories.bases import BABBLE
 from infermaxx_tui.core.histories.edits import (
@@ -27,6 +28,7 @@ from infermaxx_tui.core.histories.edits import (
 )
 from infermaxx_tui.core.judges import Word
 from infermaxx_tui.core.mutations import Base, Mutation
+from infermaxx_tui.core.stats import LogHistogram
 
 _FORGOT: Final = "I do not remember that one."
 
@@ -134,6 +136,16 @@ _CONDITIONS: Final[dict[str, Mutation]] = {
     "gates: all known": _blinds(with_fields(e.GateChecked, 0, outcome="unknown"), "gates"),
 }
 
+_COARSE: Final = Calibration(
+    version="1",
+    python="3",
+    host="made up",
+    platform="made up",
+    at_ms=0,
+    took_s=4.0,
+    bars=(ErrorBars(streams=64, rate_hz=200.0, ttft_p50_ms=50.0, ttft_p99_ms=101.0, gap_p99_ms=9.0),),
+)
+"""A host whose error is larger than what is demanded."""
 _INSTRUMENT: Final[dict[str, Mutation]] = {
     "instrument: no evidence lost": _blinds(inserted(e.EvidenceLost(detail="no space left")), "instrument"),
     "instrument: no newer event": _blinds(sick.line_of_tomorrow, "instrument"),
@@ -156,6 +168,13 @@ _INSTRUMENT: Final[dict[str, Mutation]] = {
     "timing: no lag beside the gaps": _blinds(with_fields(e.InstrumentRead, 3, loop_lag_p99_ms=15.0), "timing"),
     "timing: no long lag": _blinds(with_fields(e.InstrumentRead, 3, loop_lag_max_ms=1001.0), "timing"),
     "timing: no step of the clock": _blinds(with_fields(e.InstrumentRead, 3, wall_step_ms=501.0), "timing"),
+    "timing: sent when it was wanted": _blinds(
+        with_fields(e.InstrumentRead, 3, dispatch_buckets=((LogHistogram.bucket(1100.0), 9),)), "timing"
+    ),
+    "timing: a loop with room": _blinds(with_fields(e.InstrumentRead, 3, loop_cpu_share=0.91), "timing"),
+    "timing: limits above the instrument's own error": _blinds(
+        inserted(e.Calibrated(calibration=_COARSE, age_s=60.0), before=e.SessionStarted), "timing"
+    ),
     "drift: long enough": _blinds(limits(min_drift_hours=10.0), "drift", "soak"),
     "drift: long enough for memory too": _blinds(limits(min_drift_hours=10.0), "drift", "watched"),
     "drift: what was demanded was read": _blinds(limits(max_vram_mib_per_hour=1.0), "drift", "soak"),

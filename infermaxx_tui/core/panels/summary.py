@@ -110,7 +110,7 @@ def _self(seen: Instrument) -> list[Piece]:
     if sight.coalesced_share is not None:
         pieces.append((f"  reads in clumps {share(sight.coalesced_share)}", "dim"))
     if sight.suspends or sight.steps:
-        pieces.append((f"  clock jumped {sight.suspends + sight.steps} times", "warn"))
+        pieces.append((f"  clock jumps {sight.suspends + sight.steps}", "warn"))
     return pieces
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from infermaxx_tui.core.ability_marks import ability_measures
 from infermaxx_tui.core.calibration import Calibration
 from infermaxx_tui.core.gpu_verdict import SensorReport, sensor_report
 from infermaxx_tui.core.inflation import PaceSeen
@@ -256,7 +257,9 @@ def _measures(state: RunState, limits: Limits) -> tuple[Measure, ...]:
             return [f"withheld: {state.speed_withheld}"]
         return untimely(state, limits, "a time", time_ms)
 
-    return probe_measures(state.probes.planned, state.probes.replies, blind)
+    seen = state.probes
+    measured = probe_measures(seen.planned, seen.replies, blind) if seen.planned else ()
+    return (*measured, *ability_measures(seen.abilities, seen.answers, state.speed_withheld))
 
 
 def _quality(state: RunState, limits: Limits) -> tuple[QualityPhase, ...]:

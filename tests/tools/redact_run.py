@@ -3,9 +3,10 @@
 python tests/tools/redact_run.py RUN_FOLDER OUT_FOLDER
 
 Out come `events.jsonl` and `server.log`, the latter without the lines for single requests. Host names, kernel, UUIDs,
-bus numbers, process numbers, folders and addresses are replaced; values that are a field's default are left out, and so
-are hashes and numbers of replies; replies are cut to CHARS characters. Nothing of that is what a judge goes by, which
-the tool makes sure of: it fails if any check of the verdict differs from that of the log as it was.
+bus numbers, process numbers, folders and addresses are replaced, keys and people taken out; values that are a field's
+default are left out, and so are hashes and numbers of replies; replies are cut to CHARS characters. Nothing of that
+is what a judge goes by, which the tool makes sure of: it fails if any check of the verdict differs from that of the
+log as it was.
 """
 
 from __future__ import annotations
@@ -20,17 +21,13 @@ from typing import Final
 from infermaxx_tui.core.events import Record, decode
 from infermaxx_tui.core.fold import Fold
 from infermaxx_tui.core.judges.check import Check
+from infermaxx_tui.core.redact import redact
+from infermaxx_tui.core.redact_machine import machine
 from infermaxx_tui.core.verdict import judge_run
 
 CHARS: Final = 240
 _REPLY: Final = ("content", "reasoning", "tool_args")
 _UNNEEDED: Final = ("text_sha256", "server_id")
-_UUID: Final = re.compile(r"GPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_BUS: Final = re.compile(r"\b[0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f]\b")
-_PATH: Final = re.compile(
-    r"(?<![\w.:/])/(?:tmp|root|home|opt|usr|mnt|data|srv|var|work|media|workspace)/[^\s'\",;)\]}]*"
-)
-_ADDRESS: Final = re.compile(r"(?<![\d.])(?!127\.)(?:\d{1,3}\.){3}\d{1,3}(?=[:/ ])")
 _PID: Final = re.compile(r"(?P<before>\bpid=|\bprocess \[?)(?P<pid>\d+)")
 _ACCESS: Final = re.compile(r'INFO:\s+\S+ - "(?:GET|POST) ')
 
@@ -47,10 +44,7 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """A line or a field without names of the machine."""
-        text = _UUID.sub("GPU-00000000-0000-0000-0000-000000000000", text)
-        text = _BUS.sub("00000000:00:00.0", text)
-        text = _PATH.sub(lambda match: f"DIR/{match[0].rstrip('/').rpartition('/')[2]}", text)
-        text = _ADDRESS.sub("192.0.2.1", text)
+        text = redact(machine(text)).text
         return _PID.sub(lambda match: f"{match['before']}{self.pid(match['pid'])}", text)
 
     def value(self, value: object, key: str = "") -> object:

@@ -137,6 +137,12 @@ _TASKS: Final[dict[str, Mutation]] = {
 }
 
 _DEMANDING: Final[dict[str, Mutation]] = {
+    "babble when all is over": Mutation(
+        "controlled",
+        "FAIL",
+        "degeneration",
+        both(*(reply("control", n, sick.fields(degenerate="a run of !")) for n in (5, 6))),
+    ),
     "fall below the demand": Mutation("demanding", "FAIL", "quality", sick.tasks("during", 2, content="Answer: no")),
 }
 

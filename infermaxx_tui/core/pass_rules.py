@@ -33,6 +33,10 @@ from infermaxx_tui.core.stats import LogHistogram
 _FORGOT: Final = "I do not remember that one."
 
 
+_BESIDE: Final = e.RequestStarted(req=99_999, session=0, turn=0, kind="warmup", prompt_tokens=10, max_tokens=10)
+"""A request that is open while others are."""
+
+
 def _fails(edit: Edit, check: str, base: Base = "healthy") -> Mutation:
     return Mutation(base, "FAIL", check, edit)
 
@@ -130,6 +134,23 @@ _CONDITIONS: Final[dict[str, Mutation]] = {
     ),
     "controls: an absent label answered": _blinds(
         reply("absent", 0, sick.fields(finish_reason="length")), "controls", "single"
+    ),
+    "controls: a noise floor": _blinds(
+        with_fields(e.ControlAnswered, 0, ids_sha256="f" * 64), "controls", "controlled"
+    ),
+    "controls: the hit proved": _blinds(with_fields(e.ControlAnswered, 2, cached_tokens=0), "controls", "controlled"),
+    "controls: the miss proved": _blinds(
+        with_fields(e.ControlAnswered, 1, cached_tokens=960), "controls", "controlled"
+    ),
+    "controls: at temperature 0": _blinds(regime(temperature=0.7), "controls", "controlled"),
+    "controls: whole replies": _blinds(reply("control", 2, sick.fields(outcome="truncated")), "controls", "controlled"),
+    "controls: each of them played": _blinds(without(e.ControlAsked, 2), "controls", "controlled"),
+    "controls: nothing beside": _blinds(inserted(_BESIDE, before=e.ControlAsked), "controls", "controlled"),
+    "controls: the prefix shared": _blinds(
+        with_fields(e.ControlAnswered, 3, cached_tokens=0), "controls", "controlled"
+    ),
+    "controls: answers with room": _blinds(
+        reply("control", 4, sick.fields(finish_reason="length")), "controls", "controlled"
     ),
     "controls: no decoy": _blinds(reply("absent", 1, sick.decoy), "controls"),
     "gates: none failed": _blinds(with_fields(e.GateChecked, 0, outcome="fail"), "gates"),

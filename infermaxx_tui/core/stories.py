@@ -102,6 +102,8 @@ def _said(event: e.Event) -> Said | None:
     match event:
         case e.RequestEnded():
             return _of_request(event)
+        case e.SessionStarted(session=session, wave=-1):
+            return session, "session", "began alone, as a control", "plain"
         case e.SessionStarted(session=session, wave=wave, planned_recalls=planned):
             return session, "session", f"began in wave {wave}, {planned} recalls planned", "plain"
         case e.SessionEnded(session=session, reason=reason, depth_tokens=depth, detail=detail):

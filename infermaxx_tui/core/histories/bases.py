@@ -8,8 +8,10 @@ from typing import Final
 import msgspec
 
 from infermaxx_tui.core import events as e
+from infermaxx_tui.core.controls import Controls
 from infermaxx_tui.core.events_quality import QualityPhase
 from infermaxx_tui.core.histories import Ask, Reply, Shape, history, honest, records
+from infermaxx_tui.core.histories.control_sides import SHAPE, TAG, Side, cached, cold_pair, with_controls
 from infermaxx_tui.core.histories.edits import Lines, both, inserted, limits, reply, said
 from infermaxx_tui.core.limits import Limits
 from infermaxx_tui.core.mutations import Base
@@ -154,6 +156,20 @@ def serial() -> Lines:
     return tuple(records(history(Shape(at_once=1, limits=Limits(min_recalls=18)))))
 
 
+def controlled() -> Lines:
+    """Controls that were all played and proved, one of which found a lead; a lead fails nobody."""
+    said = f"The lot tag for the paper lantern is {TAG}."
+    sides = [
+        *cold_pair(),
+        cached(text="It is the loader that runs twice.", ids="b"),
+        Side(arm="shared", text=said, tag=TAG, cached=960),
+        Side(arm="salted", text=said, tag=TAG),
+    ]
+    after = [Side(arm="after", pair=pair) for pair in range(2)]
+    planned = Controls(repeat=1, cache=1, salt=1, after=2)
+    return tuple(records(with_controls(history(SHAPE), sides, planned, after)))
+
+
 def single() -> Lines:
     """One conversation with one question of each kind."""
     demanded = Limits(min_recalls=0, max_excluded=1.0, max_ttft_p99_ms=100.0)
@@ -202,6 +218,7 @@ BASES: Final[dict[Base, Callable[[], Lines]]] = {
     "watched": watched,
     "listed": listed,
     "serial": serial,
+    "controlled": controlled,
     "single": single,
     "leak": leak,
     "forgets": forgets,

@@ -113,6 +113,8 @@ def _quantile(of: Callable[[RunState], Distribution], q: str) -> Measure:
 def _throughput(state: RunState, checks: Checks) -> Figure:
     if state.speed_withheld is not None:
         return Figure(None, 0, f"withheld: {state.speed_withheld}")
+    if state.degenerate.forced:
+        return Figure(None, 0, "replies had forced lengths, whose speed is no headline")
     seconds = state.elapsed_ms / 1000
     return (
         Figure(state.generated_tokens / seconds, state.generated_tokens) if seconds > 0 else Figure(None, 0, "no time")

@@ -17,7 +17,7 @@ from infermaxx_tui.runner.growing import Growing
 from infermaxx_tui.runner.keep import Kept
 from infermaxx_tui.runner.lines import Line, Prompt
 from infermaxx_tui.runner.meeting import Meeting
-from infermaxx_tui.runner.over import ConversationOver, EndReason
+from infermaxx_tui.runner.over import ENDS, ConversationOver, EndReason
 from infermaxx_tui.runner.prefix import PrefixWatch
 from infermaxx_tui.runner.quality_tasks import Announced
 from infermaxx_tui.runner.steps import Step, steps
@@ -124,7 +124,9 @@ class Conversation:
         self._turn += 1
         if step.opens:
             self._prefix.begin_anew()
-        exchange = await self._send(self._sealed(self._line.prompt()), "turn", self._reply_tokens(step), None, step)
+        scenario = self._run.scenario
+        budget = step.forced_tokens(scenario.sessions) or scenario.reply.max_tokens
+        exchange = await self._send(self._sealed(self._line.prompt()), "turn", budget, None, step)
         ended = exchange.ended
         if ended.outcome != "ok":
             self._failed(exchange)
@@ -154,28 +156,14 @@ class Conversation:
         """Counts a failed turn; ends the conversation where going on makes no sense."""
         ended = exchange.ended
         detail = f"{ended.outcome}: {ended.error or ''}"
-        match ended.outcome:
-            case "cancelled":
+        reason = ENDS.get(ended.outcome)
+        if reason is not None:
+            if ended.outcome == "cancelled":
                 self._stop_if_asked()
-                raise ConversationOver("stopped", detail)
-            case "refused_connection":
-                raise ConversationOver("server_lost", detail)
-            case "too_long":
-                raise ConversationOver("window", detail)
-            case "stalled" | "timeout":
-                raise ConversationOver("failed", detail)
-            case _:
-                self._failures += 1
-                if self._failures >= _MAX_FAILURES:
-                    raise ConversationOver("failed", f"{self._failures} failed turns in a row, the last {detail}")
-
-    def _reply_tokens(self, step: Step) -> int:
-        """The length that is forced, else the budget of a reply."""
-        return step.reply_tokens or 1 if self._forces(step) else self._run.scenario.reply.max_tokens
-
-    def _forces(self, step: Step | None) -> bool:
-        wanted = self._run.scenario.sessions.output == "recorded"
-        return step is not None and step.reply_tokens is not None and (wanted or step.trace is not None)
+            raise ConversationOver(reason, detail)
+        self._failures += 1
+        if self._failures >= _MAX_FAILURES:
+            raise ConversationOver("failed", f"{self._failures} failed turns in a row, the last {detail}")
 
     def _sealed(self, prompt: Prompt) -> Prompt:
         """The prompt as it goes out now, with what changes at its head."""
@@ -198,7 +186,7 @@ class Conversation:
             turn=self._turn,
             kind=kind,
             max_tokens=self._room(prompt, budget),
-            forced=self._forces(step),
+            forced=step is not None and step.forced_tokens(self._run.scenario.sessions) is not None,
             opens=step.opens if step is not None else "",
             salt=self._salt,
             asked=asked,
@@ -285,17 +273,11 @@ class Conversation:
 
     async def _think(self, step: Step) -> None:
         """The pause before a request; a subagent that it waits for takes the place of the tools' delay."""
-        sessions = self._run.scenario.sessions
         joined = self._crew is not None and await self._crew.joined(step.transcript, step.number)
         self._stop_if_asked()
-        match sessions.think_time:
-            case "none":
-                return
-            case "recorded":
-                person_s, tools_s = step.pause_s(sessions)
-                await self._pause(person_s + (0.0 if joined else tools_s))
-            case seconds:
-                await self._pause(float(seconds))
+        seconds = step.pause_s(self._run.scenario.sessions, joined)
+        if seconds is not None:
+            await self._pause(seconds)
 
     async def _pause(self, seconds: float) -> None:
         """Waits, but not past a wish to stop."""

@@ -39,10 +39,26 @@ class Step(msgspec.Struct, frozen=True):
     trace: Trace | None = None
     """What stands in the place of messages where the transcript has none."""
 
-    def pause_s(self, sessions: Sessions) -> tuple[float, float]:
-        """Seconds that a person and that the tools take before this request, each cut to what the scenario allows."""
-        tools = sessions.max_think_s if sessions.max_tool_s is None else sessions.max_tool_s
-        return min(self.request.think_s, sessions.max_think_s), min(self.request.tool_delay_s, tools)
+    def forced_tokens(self, sessions: Sessions) -> int | None:
+        """The length that the reply is forced to; None if it is free."""
+        if self.reply_tokens is None or (sessions.output == "natural" and self.trace is None):
+            return None
+        return max(1, self.reply_tokens)
+
+    def pause_s(self, sessions: Sessions, joined: bool) -> float | None:
+        """Seconds before this request: what a person and what the tools took, each cut to what the scenario allows.
+
+        `joined`: the request waited for a subagent, whose run the tools' delay was. None without any pause.
+        """
+        match sessions.think_time:
+            case "none":
+                return None
+            case "recorded":
+                most = sessions.max_think_s if sessions.max_tool_s is None else sessions.max_tool_s
+                tools_s = 0.0 if joined else min(self.request.tool_delay_s, most)
+                return min(self.request.think_s, sessions.max_think_s) + tools_s
+            case seconds:
+                return float(seconds)
 
 
 def steps(prepared: Prepared, plan: ConversationPlan) -> Iterator[Step]:

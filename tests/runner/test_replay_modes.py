@@ -18,6 +18,7 @@ from infermaxx_tui.core.events import (
     TagPlanted,
 )
 from infermaxx_tui.core.plan import Lengths
+from infermaxx_tui.core.replaying import spawns
 from infermaxx_tui.core.scenario import ScenarioError
 from infermaxx_tui.core.transcript import BlockIds, Message, Request, Session, Usage, Window
 from infermaxx_tui.core.verdict import Verdict
@@ -316,3 +317,17 @@ def test_salts_keep_conversations_apart_that_play_one_transcript_at_once() -> No
     assert {call.sent.cache_salt for call in several.asks_for_tokens} == {None}
     regimes = [played.verdict.regime.cache_salt for played in (plain, salted, several)]
     assert regimes == ["none", "auto: session", "auto: none"]
+
+
+def test_whether_a_parent_waited_is_told_by_a_traces_times_or_by_the_results_it_carries() -> None:
+    parent = trace("p", (130, 9, (1, 2, 3)), (200, 9, (1, 2, 4, 5)), at_s=(0.0, 30.0))
+    early, late = (
+        msgspec.structs.replace(trace(name, (70, 9, (6, 7)), at_s=(at_s,)), parent="p", spawned_after=1)
+        for name, at_s in (("early", 10.0), ("late", 40.0))
+    )
+    nobody = msgspec.structs.replace(trace("n", (70, 9, (6, 7))), parent="somebody else", spawned_after=1)
+    unlinked = msgspec.structs.replace(trace("u", (70, 9, (6, 7))), parent="p")
+    found = spawns((parent, early, late, nobody, unlinked))
+    assert [(one.transcript, one.parent, one.after, one.waits) for one in found] == [(1, 0, 1, True), (2, 0, 1, False)]
+    with_text = family(waits=True), family(waits=False)
+    assert [spawns(one)[0].waits for one in with_text] == [True, False]

@@ -31,15 +31,27 @@ MADE_UP: Final = "made-up "
 def _not_alone() -> None:
     """Makes a worker end at once by Ctrl-C, and when the process that wants its work has ended however it did."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
     parent = multiprocessing.parent_process()
     if parent is not None:
-        threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
+        parent.join()
+        os._exit(1)
 
 
 @contextmanager
 def worker_pool(size: int, context: BaseContext | None = None) -> Iterator[ProcessPoolExecutor]:
     """Processes that play and judge. When the block is left by an exception, Ctrl-C above all, they end at once."""
-    pool = ProcessPoolExecutor(size, context, _not_alone)
+    # what starts a process must not meet Ctrl-C, whose exception the hooks of a fork swallow
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        pool = ProcessPoolExecutor(size, context, _not_alone)
+        pool.submit(abs, 0)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     with pool:
         try:
             yield pool

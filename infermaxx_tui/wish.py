@@ -26,6 +26,7 @@ from infermaxx_tui.core.scenario import (
 )
 from infermaxx_tui.core.stats import needed_for
 from infermaxx_tui.core.transcript import NothingToUseError, Session
+from infermaxx_tui.picture import can_draw
 
 _NONCE = re.compile(r"[0-9a-fA-F]{1,64}", re.ASCII)
 _URL_ADVICE = "write http://HOST:PORT, with or without /v1"
@@ -93,6 +94,8 @@ def complete(scenario: Scenario, text: str, source: str, base: Path) -> Loaded:
     files = shipped.find_transcripts(scenario.transcripts.paths, base, source)
     transcripts = tuple(_sessions(files, shipped.named_folders(scenario.transcripts.paths, base)))
     check_transcripts(transcripts, source)
+    if any(one.kind == "vision" for one in scenario.abilities) and not can_draw():
+        raise ScenarioError(source, "abilities", "vision needs Pillow: pip install 'infermaxx-tui[vision]'")
     return Loaded(scenario, text, source, transcripts)
 
 

@@ -10,8 +10,10 @@ from typing import Final, Literal
 import msgspec
 import orjson
 
+from infermaxx_tui.core.abilities import Ability
 from infermaxx_tui.core.controls import Controls
 from infermaxx_tui.core.event import Event, Hit, Host
+from infermaxx_tui.core.events_abilities import AbilityAnswered
 from infermaxx_tui.core.events_controls import ControlAnswered, ControlAsked, StageBegan
 from infermaxx_tui.core.events_probes import ProbeAsked
 from infermaxx_tui.core.events_quality import QualityAsked
@@ -34,6 +36,7 @@ from infermaxx_tui.core.probes import Probe
 from infermaxx_tui.core.regime import Regime
 
 __all__ = (
+    "AbilityAnswered",
     "Calibrated",
     "CancelSettled",
     "ClockJumped",
@@ -115,6 +118,7 @@ class RunStarted(Event, frozen=True, kw_only=True):
     """Conversations that are open together; 0: as many as `at_once`. More than `at_once`: they take turns."""
     controls: Controls = Controls()
     probes: tuple[Probe, ...] = ()
+    abilities: tuple[Ability, ...] = ()
     """How many of each control are planned."""
 
 
@@ -355,6 +359,7 @@ AnyEvent = (
     | GpuRead
     | Calibrated
     | ClockJumped
+    | AbilityAnswered
     | ProbeAsked
     | QualityAsked
     | StageBegan

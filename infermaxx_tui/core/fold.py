@@ -65,6 +65,7 @@ class Fold:
             e.TagAsked: self._tag_asked,
             e.QualityAsked: self._quality.asked,
             e.ProbeAsked: self._probes.asked,
+            e.AbilityAnswered: self._probes.answered,
             e.StageBegan: self._stage_began,
             e.ControlAsked: self._control_asked,
             e.ControlAnswered: self._controls.answered,
@@ -137,7 +138,7 @@ class Fold:
                 wave_size=event.wave_size or event.at_once,
             )
             self._controls.planned = event.controls
-            self._probes.planned = event.probes
+            self._probes.planned, self._probes.abilities = event.probes, event.abilities
             self._replies.run = event.run
             self._quality.started(event)
             self._run.segment = self._replies.segment = event.segment

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from infermaxx_tui.core.events import ProbeAsked, RequestEnded
+from infermaxx_tui.core.abilities import Ability
+from infermaxx_tui.core.events import AbilityAnswered, ProbeAsked, RequestEnded
 from infermaxx_tui.core.kept import Rows
 from infermaxx_tui.core.probes import Part, Probe
 
@@ -44,6 +45,9 @@ class ProbesSeen(msgspec.Struct, frozen=True, kw_only=True):
 
     planned: tuple[Probe, ...] = ()
     replies: tuple[ProbeReply, ...] = ()
+    abilities: tuple[Ability, ...] = ()
+    answers: tuple[AbilityAnswered, ...] = ()
+    """To what was asked to try an ability."""
 
 
 @dataclass(slots=True)
@@ -52,6 +56,8 @@ class Probes:
 
     planned: tuple[Probe, ...] = ()
     replies: Rows[ProbeReply] = field(default_factory=Rows)
+    abilities: tuple[Ability, ...] = ()
+    answers: Rows[AbilityAnswered] = field(default_factory=Rows)
     _open: dict[int, ProbeAsked] = field(default_factory=dict)
 
     def asked(self, event: ProbeAsked) -> None:
@@ -89,10 +95,19 @@ class Probes:
             )
         )
 
+    def answered(self, event: AbilityAnswered) -> None:
+        """A question that tries an ability has its reply."""
+        self.answers.append(event)
+
     def segment_began(self) -> None:
         """What was open is gone."""
         self._open.clear()
 
     def seen(self) -> ProbesSeen:
         """All so far."""
-        return ProbesSeen(planned=self.planned, replies=tuple(self.replies.rows))
+        return ProbesSeen(
+            planned=self.planned,
+            replies=tuple(self.replies.rows),
+            abilities=self.abilities,
+            answers=tuple(self.answers.rows),
+        )

@@ -9,6 +9,7 @@ from typing import Literal, TypeVar
 
 import msgspec
 
+from infermaxx_tui.core.abilities import Ability
 from infermaxx_tui.core.controls import Controls
 from infermaxx_tui.core.limits import Limits
 from infermaxx_tui.core.predictions import Prediction
@@ -186,6 +187,8 @@ class Scenario(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     controls: Controls = Controls()
     probes: tuple[Probe, ...] = ()
     """What is measured with nothing beside, before the conversations, one `[[probes]]` each."""
+    abilities: tuple[Ability, ...] = ()
+    """What the server must be able to do besides, one `[[abilities]]` each: it fails no run, and is measured."""
     stop: Stop = Stop()
     gates: Gates = Gates()
     limits: Limits = Limits()

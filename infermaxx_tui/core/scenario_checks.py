@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from infermaxx_tui.core.abilities import wrong_with as ability_wrong_with
 from infermaxx_tui.core.limits import DRIFT_MARGINS
 from infermaxx_tui.core.predictions import wrong_with
 from infermaxx_tui.core.probes import wrong_with as probe_wrong_with
@@ -57,6 +58,7 @@ def complaints(s: Scenario) -> Iterator[Complaint]:
     yield from limit_complaints(s.limits, "limits.")
     yield from _predictions(s)
     yield from _probes(s)
+    yield from _abilities(s)
 
 
 def _probes(s: Scenario) -> Iterator[Complaint]:
@@ -66,6 +68,13 @@ def _probes(s: Scenario) -> Iterator[Complaint]:
             yield f"probes[{place}].{wrong[0]}", wrong[1]
         elif one.kind == "identity" and s.reply.temperature:
             yield f"probes[{place}].kind", "identity can be looked for at reply.temperature=0 alone"
+
+
+def _abilities(s: Scenario) -> Iterator[Complaint]:
+    for place, one in enumerate(s.abilities):
+        wrong = ability_wrong_with(one)
+        if wrong is not None:
+            yield f"abilities[{place}].{wrong[0]}", wrong[1]
 
 
 def _predictions(s: Scenario) -> Iterator[Complaint]:

@@ -176,7 +176,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     forced_lengths: bool = False
     """Whether main-line replies had forced lengths: their speed is no headline."""
     controls: tuple[ControlFinding, ...] = ()
-    """What was played with nothing beside, and what it says."""
+    """What was played with nothing beside, and what it says; its evidence stands in the check of that name."""
     pace: PaceSeen | None = None
     """Sums of all main-line turns by depth, for a comparison with a control run; None where speeds are withheld."""
 
@@ -216,7 +216,7 @@ def judge_run(state: RunState, limits: Limits | None = None, later: Sequence[Pre
         predictions_sha256=(meta.predictions_sha256 or None) if meta is not None else None,
         prefix=state.prefix,
         forced_lengths=state.degenerate.forced > 0,
-        controls=findings(state),
+        controls=tuple(msgspec.structs.replace(one, evidence=()) for one in findings(state)),
         pace=state.pace if hidden is None else None,
     )
 

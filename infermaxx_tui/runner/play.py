@@ -21,6 +21,7 @@ from infermaxx_tui.core.predictions import sha256_of
 from infermaxx_tui.core.segments import TokenizerError
 from infermaxx_tui.core.state import RunState
 from infermaxx_tui.core.wire_odd import one_line
+from infermaxx_tui.runner.abilities import try_abilities
 from infermaxx_tui.runner.clock import Clock
 from infermaxx_tui.runner.context import Prepared, RunContext, Stopper, StopReason
 from infermaxx_tui.runner.controls import play_after_load, play_before, play_last
@@ -116,6 +117,8 @@ async def _play_all(run: RunContext, background: TaskGroup, sensors: bool) -> No
         run.stopper.ask("server_lost")
         return
     await check_before(run, streams, sensors)
+    if run.stopper.by is None and run.prepared.continued is None:
+        await try_abilities(run)
     baseline = await scrape(run)
     run.recorder.emit(baseline)
     background.start_soon(run.guard, partial(watch_metrics, run))
@@ -167,6 +170,7 @@ def _open_log(run: RunContext, run_id: str) -> None:
             wave_size=planned.wave_size,
             controls=scenario.controls,
             probes=scenario.probes,
+            abilities=scenario.abilities,
         )
     )
     if going_on is not None:

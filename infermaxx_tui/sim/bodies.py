@@ -203,7 +203,10 @@ def messages_of(wire: list[ChatMessage]) -> tuple[Message, ...]:
             raise bad_request(f"Unexpected message role: {message.role}", "messages")
         content = message.content or ""
         if not isinstance(content, str):
-            content = "\n".join(part.text for part in content if part.type == "text")
+            other = next((part.type for part in content if part.type != "text"), None)
+            if other is not None:
+                raise bad_request(f"infermaxx-sim is not a multimodal model: it takes no {other}", "messages")
+            content = "\n".join(part.text for part in content)
         calls = tuple(ToolCall(c.id, c.function.name, c.function.arguments) for c in message.tool_calls or ())
         reasoning = message.reasoning or message.reasoning_content or ""
         out.append(Message(role, content, reasoning, calls, message.tool_call_id or "", message.name or ""))

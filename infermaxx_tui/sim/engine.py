@@ -14,6 +14,7 @@ import msgspec
 
 from infermaxx_tui.core.wording import STATEMENT, tag_repeat
 from infermaxx_tui.sim import speech
+from infermaxx_tui.sim.abilities import ability_reply
 from infermaxx_tui.sim.batch import Batch
 from infermaxx_tui.sim.cache import PrefixCache
 from infermaxx_tui.sim.config import SimConfig
@@ -279,4 +280,4 @@ def honest_reply(reading: Reading, dice: speech.Dice) -> speech.Spoken:
     statements = STATEMENT.findall(reading.last.text)
     if statements and "<tool_response>" not in reading.last.text and reading.last.role == "user":
         return speech.Spoken(" ".join(tag_repeat(label, tag) for label, tag in statements))
-    return speech.turn(dice, reading.has_tools)
+    return ability_reply(reading, dice) or speech.turn(dice, reading.has_tools)

@@ -51,7 +51,10 @@ class Tokens:
             return ids + encode(content)
         if spoken.content:
             content += "\n"
-        return (*ids, *encode(content), self.call, *encode(f"\n{spoken.tool}\n"), self.uncall)
+        ids += encode(content)
+        for call in spoken.tool.split("\n"):
+            ids += (self.call, *encode(f"\n{call}\n"), self.uncall)
+        return ids
 
     def script(self, spoken: Spoken, max_tokens: int) -> Script:
         """The reply as far as `max_tokens` lets it go."""

@@ -6,10 +6,11 @@ first from the others, and only the same conversations one at a time tell the la
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from infermaxx_tui.core.judges.check import Check
-from infermaxx_tui.core.judges.control_base import ControlFinding
+from infermaxx_tui.core.judges.control_base import WITNESSES, ControlFinding
 from infermaxx_tui.core.verdict import Verdict
 
 TITLE: Final = "what the controls of this run separate:"
@@ -30,17 +31,18 @@ def separated(verdict: Verdict) -> tuple[str, ...]:
         return ()
     checks = {check.name: check for check in verdict.checks}
     return (
-        *_asking(checks["controls"]),
+        *_asking(checks["controls"], verdict.controls),
         *_again(checks),
-        *map(_of_control, verdict.controls),
+        *(_of_control(one, checks["controls"]) for one in verdict.controls),
         *_serial(verdict, checks),
     )
 
 
-def _asking(controls: Check) -> list[str]:
+def _asking(controls: Check, found: Sequence[ControlFinding]) -> list[str]:
     if not controls.n_planned:
         return ["sentinels and absent labels: none were planned, so a lost tag is not told from a question that fails"]
-    if not controls.n_evaluated or controls.outcome != "pass":
+    others = "; ".join(one.said for one in found if one.outcome == "not_evaluable")
+    if controls.outcome != "pass" and controls.advice != others:
         return ["sentinels, absent labels and decoys: they do not hold, so a lost tag says nothing about the server"]
     return ["sentinels, absent labels and decoys: they hold, so a lost tag is not the fault of the asking"]
 
@@ -68,14 +70,16 @@ def _again(checks: dict[str, Check]) -> list[str]:
     return said
 
 
-def _of_control(one: ControlFinding) -> str:
+def _of_control(one: ControlFinding, check: Check) -> str:
+    own = [ev for ev in check.evidence if ev.note == f"controls.{one.control}" and ev.said]
+    told = "; ".join(f"{ev.what} (event {ev.event[0]}:{ev.event[1]}): {ev.said}" for ev in own[:WITNESSES])
     match one.outcome:
         case "not_evaluable":
             return f"{one.said}; so it does not tell {_SEPARATES[one.control]}"
         case "not_applicable":
             return one.said
         case _:
-            return f"{one.said}; it tells {_SEPARATES[one.control]}"
+            return f"{one.said}; it tells {_SEPARATES[one.control]}" + (f"; {told}" if told else "")
 
 
 def _serial(verdict: Verdict, checks: dict[str, Check]) -> list[str]:

@@ -47,12 +47,14 @@ def test_another_answer_from_the_cache_is_a_lead_with_both_texts_as_witness_and_
     assert "a lead on the prefix cache" in str(check.advice)
     assert {one.said for one in check.evidence} >= {OTHER}
     assert "A control found" in verdict.scope
-    assert any("a lead on the prefix cache" in line for line in separated(verdict))
+    assert any("a lead on the prefix cache" in line and OTHER in line for line in separated(verdict))
+    assert OTHER not in verdict.scope + str(check.advice) + "".join(one.said for one in verdict.controls)
 
 
 def test_where_nothing_repeats_nothing_can_be_said_of_the_cache() -> None:
     state = seen([*cold_pair(again=OTHER), cached()], BOTH)
     assert found(state, "repeat").outcome == "differs"
+    assert "they hold, so a lost tag" in " ".join(separated(judge_run(state)))
     cache = found(state, "cache")
     assert cache.outcome == "not_evaluable"
     assert "nothing can be said of the cache" in cache.said

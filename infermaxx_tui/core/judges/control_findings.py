@@ -182,10 +182,9 @@ def _cache(state: RunState) -> ControlFinding:
     if parted and any(pair.differs for pair in floor):
         why = f"{len(parted)} of {n} differ, and so do prompts with nothing changed: nothing can be said of the cache"
         return blind("cache", planned, why)
-    witness = _shown(parted[0], "uncached", "cached") if parted else ""
     said = (
         f"{len(parted)} of {plural(n, 'prompt')} answered differently from the cache, while the same prompt twice"
-        f" uncached is answered the same ({method}): a lead on the prefix cache{witness}"
+        f" uncached is answered the same ({method}): a lead on the prefix cache"
         if parted
         else f"{plural(n, 'prompt')} of {planned} answered the same from the cache as without it ({method})"
     )
@@ -222,7 +221,7 @@ def _salt(state: RunState) -> ControlFinding:
     head += f" {whole[0][0].prompt_tokens} tokens"
     said = (
         f"{head}: {right[0]} right with the prefix shared, {right[1]} with a salt each: a lead on what the prefix cache"
-        f" shares{_shown(_Pair(*parted[0], None), 'shared', 'salted')}"
+        " shares"
         if parted
         else f"{head} have the same answers shared and salted, {right[0]} of them right"
     )
@@ -236,11 +235,6 @@ def _salt(state: RunState) -> ControlFinding:
         said=said,
         evidence=_witnesses([_Pair(*pair, None) for pair in parted], "prefix shared", "salted"),
     )
-
-
-def _shown(pair: _Pair, one: str, other: str) -> str:
-    left, right = _parting(pair)
-    return f": {one} said {left!r}, {other} said {right!r}"
 
 
 def _witnesses(pairs: list[_Pair], one: str, other: str) -> tuple[Evidence, ...]:

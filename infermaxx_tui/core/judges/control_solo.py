@@ -79,7 +79,9 @@ def judge_after(state: RunState) -> ControlFinding:
     degenerate, failed = seen.degenerate.get("after"), seen.failed.get("after", 0)
     count = degenerate.count if degenerate is not None else 0
     sick = count or failed
-    said = f"{count} of {n} answered with babble, {failed} not at all" if sick else f"{n} of {max(n, planned)} answered soundly"
+    said = f"{count} of {n} answered with babble, {failed} not at all"
+    if not sick:
+        said = f"{n} of {max(n, planned)} answered soundly"
     return ControlFinding(
         control="after",
         outcome="sick" if sick else "healthy",

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import msgspec
+
 from infermaxx_tui.core.classify import RECALLED
 from infermaxx_tui.core.evidence import Leak
 from infermaxx_tui.core.judges.check import Check, Evidence, of_recall, plural, shown
+from infermaxx_tui.core.judges.control_base import ControlFinding
 from infermaxx_tui.core.judges.control_findings import findings
 from infermaxx_tui.core.limits import Limits
 from infermaxx_tui.core.state import RunState
@@ -41,9 +46,16 @@ def judge(state: RunState, limits: Limits) -> Check:
         n_evaluated=len(tails) + len(absents),
         n_planned=state.planned.tails + state.planned.absents,
         excluded=_excluded(state),
-        evidence=shown([*map(_decoy, decoys), *map(of_recall, lost), *(ev for one in seen for ev in one.evidence)]),
+        evidence=shown([*map(_decoy, decoys), *map(of_recall, lost), *_witnesses(seen)]),
         advice="; ".join(broken or [one for one in (named, *leads) if one]) or None,
     )
+
+
+def _witnesses(seen: tuple[ControlFinding, ...]) -> Iterator[Evidence]:
+    """What the controls found, each marked by its control."""
+    for one in seen:
+        for evidence in one.evidence:
+            yield msgspec.structs.replace(evidence, note=f"controls.{one.control}")
 
 
 def _tails(back: int, n: int, state: RunState, limits: Limits) -> list[str]:

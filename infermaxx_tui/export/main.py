@@ -33,25 +33,29 @@ BUCKETS = 240
 
 def export(run: RunFolder, form: Format, output: str, sharing: Sharing) -> str | bytes:
     """What the run is in that format, and writes it to `output` if that is not `-`. Raises RunError or ExportError."""
-    seen = read(run, sharing)
+    made = rendered(read(run, sharing), form)
+    if output != "-":
+        _write(Path(output).expanduser(), made if isinstance(made, bytes) else made.encode("utf-8"))
+    return made
+
+
+def rendered(seen: Picture, form: Format) -> str | bytes:
+    """A run in one of the formats."""
     match form:
         case "json":
-            text: str | bytes = json_text(seen)
+            return json_text(seen)
         case "csv":
-            text = csv_text(seen)
+            return csv_text(seen)
         case "html":
-            text = html_text(seen)
+            return html_text(seen)
         case "svg":
-            text = svg_text(seen)
+            return svg_text(seen)
         case "junit":
-            text = junit_text(seen)
+            return junit_text(seen)
         case "parquet":
             from infermaxx_tui.export.parquet import parquet_bytes
 
-            text = parquet_bytes(seen)
-    if output != "-":
-        _write(Path(output).expanduser(), text if isinstance(text, bytes) else text.encode("utf-8"))
-    return text
+            return parquet_bytes(seen)
 
 
 def _write(file: Path, data: bytes) -> None:

@@ -8,7 +8,7 @@ import io
 from infermaxx_tui.core.display import harmless
 from infermaxx_tui.core.export.picture import Picture, columns
 
-_RUNS = ("=", "+", "-", "@", "\t", "\r")
+_RUNS = ("=", "+", "-", "@", "\t")
 """What a spreadsheet takes for the beginning of a formula."""
 
 
@@ -32,6 +32,6 @@ def _cell(value: object) -> object:
             return f"{value:.6g}" if abs(value) < 1e6 else f"{value:.0f}"
         case str():
             said = harmless(value)
-            return f"'{said}" if said.startswith(_RUNS) else said
+            return f"'{said}" if said.lstrip(" \n").startswith(_RUNS) else said
         case _:
             return value

@@ -94,6 +94,29 @@ def everything() -> list[e.AnyEvent]:
             req=9050, session=-1, turn=0, kind="control", outcome="ok", finish_reason="stop", content="Yes."
         ),
         e.ControlAnswered(req=9050, ids_sha256="0" * 64, cached_tokens=0, cached_by="usage"),
+        e.RequestStarted(req=9060, session=-1, turn=0, kind="probe", prompt_tokens=40, max_tokens=99),
+        e.ProbeAsked(req=9060, probe=0, part="decode", rep=0, streams=1, wanted_tokens=None),
+        e.RequestEnded(req=9060, session=-1, turn=0, kind="probe", outcome="ok", completion_tokens=50, decode_ms=500.0),
+        e.AbilityAnswered(
+            ability=0,
+            kind="vision",
+            case="image",
+            rep=0,
+            place=0,
+            question="Which text?",
+            expected=(),
+            answer="ABCDEF 22",
+            status=200,
+            error=None,
+            finish_reason="stop",
+            content="abcdef 22",
+            reasoning_chars=0,
+            reasoning_tokens=None,
+            calls=(),
+            completion_tokens=9,
+            max_tokens=99,
+            total_ms=80.0,
+        ),
         e.StageBegan(stage="solo_after", session=99),
         e.RequestStarted(req=9100, session=1, turn=0, kind="turn", prompt_tokens=40, max_tokens=99),
         e.ClockJumped(kind="suspend", by_ms=60_000.0, since_us=0),
@@ -183,6 +206,7 @@ def test_the_history_of_everything_has_every_event_in_it() -> None:
     assert {type(x) for x in everything()} == set(e.AnyEvent.__args__)
     assert WHOLE.leaks
     assert WHOLE.segments == 2
+    assert len(WHOLE.probes.replies) == len(WHOLE.probes.answers) == 1
     assert WHOLE.losses
     assert WHOLE.stalled.count
     assert WHOLE.instrument.unknown_events == 1

@@ -64,5 +64,5 @@ class Prefixes:
             could_tokens=self.could,
             cached_tokens=self.cached,
             prefill_tokens_per_s=rate,
-            missed_s=None if rate is None else self.missed / rate,
+            missed_s=None if rate is None or not self.turns else self.missed / rate,
         )

@@ -70,3 +70,14 @@ def test_three_runs_stand_side_by_side(shared: Place, passed: tuple[Done, Path])
 def test_one_run_alone_is_refused(shared: Place, passed: tuple[Done, Path]) -> None:
     assert shared.inside("compare", str(passed[1])).code == ExitCode.USAGE
     assert shared.inside("compare", "no-such-run", "latest").code == ExitCode.USAGE
+
+
+def test_a_run_and_its_serial_arm_are_read_together(shared: Place, passed: tuple[Done, Path]) -> None:
+    other = copy_of(passed[1], "serial", at_once=1, concurrency_requested=1, interleaved=3)
+    done = shared.inside("compare", str(passed[1]), str(other))
+    assert done.code == ExitCode.INCONCLUSIVE
+    assert "serial arm: both pass, so there is no failure" in " ".join(done.out.split())
+    assert "CONFOUNDED" not in done.out
+    found = json.loads(shared.inside("compare", str(passed[1]), str(other), "--json").out)
+    assert found["levers"] == ["concurrency_requested"]
+    assert found["together"][0].startswith("serial arm: both pass")

@@ -216,4 +216,7 @@ def _larger(a: float | None, b: float | None) -> float | None:
 
 
 def _waits(histogram: LogHistogram, longest_ms: float | None) -> Waits:
-    return Waits(histogram.total, histogram.quantile(0.5), histogram.quantile(0.99), longest_ms)
+    """A bucket's middle may lie above the longest wait that is in it."""
+    found = [histogram.quantile(q) for q in (0.5, 0.99)]
+    p50_ms, p99_ms = (ms if ms is None or longest_ms is None else min(ms, longest_ms) for ms in found)
+    return Waits(histogram.total, p50_ms, p99_ms, longest_ms)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections import Counter, defaultdict
+from collections import Counter
 from typing import Final
 
 import anyio
@@ -41,25 +41,24 @@ class Board:
 
     def __init__(self) -> None:
         self.streams: dict[int, LiveStream] = {}
-        self.read_sizes: defaultdict[int, int] = defaultdict(int)
-        """Reads of streams by how many events they held."""
+        self.events_parsed = 0
         self.sends = Sends()
         """What went out since the instrument's last reading."""
         self.single_gaps_us: list[int] = []
         """Silences before chunks of one token, to be counted with the next beat or end: all at once costs less."""
         self._gaps = [0] * (len(_EDGES_US) + 1)
+        self._odd_reads = self._odd_events = self._coalesced = 0
         self._ended: Counter[tuple[int, int]] = Counter()
 
     def counted(self) -> tuple[int, int, int]:
         """Events and reads so far, and how many of the reads held more than one event."""
-        sizes = self.read_sizes
-        events = sum(size * n for size, n in sizes.items())
-        return events, sum(sizes.values()), sum(n for size, n in sizes.items() if size > 1)
+        return self.events_parsed, self.events_parsed - self._odd_events + self._odd_reads, self._coalesced
 
-    @property
-    def events_parsed(self) -> int:
-        """Events so far."""
-        return self.counted()[0]
+    def odd_read(self, events: int) -> None:
+        """A read held none or more than one event; those with one, which are the most, are not worth a call."""
+        self._odd_reads += 1
+        self._odd_events += events
+        self._coalesced += events > 1
 
     def open(self, stream: LiveStream) -> None:
         """A request was sent."""

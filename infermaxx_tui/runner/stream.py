@@ -184,7 +184,10 @@ class _Stream:
         """The hot path: every read of every stream passes through here. False: no more is to be read."""
         payloads = self._parser.feed(piece)
         board, live, reply = self._board, self._live, self.reply
-        board.read_sizes[len(payloads)] += 1
+        events = len(payloads)
+        board.events_parsed += events
+        if events != 1:
+            board.odd_read(events)
         for payload in payloads:
             gap_us, tokens = reply.take(payload, at_us)
             if not tokens:

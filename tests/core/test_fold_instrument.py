@@ -117,6 +117,16 @@ def test_windows_add_up() -> None:
     assert sight.suspend_ms == 0.0
 
 
+@given(st.lists(st.floats(0.02, 10_000.0), min_size=1, max_size=20))
+def test_no_percentile_is_above_the_longest(delays_ms: list[float]) -> None:
+    event = reading(dispatch_buckets=pairs(*delays_ms), dispatch_max_ms=max(delays_ms))
+    waits = Log().at(0, event).state().instrument.sight.dispatch
+    assert waits.p50_ms is not None
+    assert waits.p99_ms is not None
+    assert waits.p50_ms <= waits.p99_ms <= max(delays_ms)
+    assert waits.p99_ms == pytest.approx(max(delays_ms), rel=0.03)
+
+
 def test_a_log_of_before_says_nothing_and_not_nought() -> None:
     sight = Log().at(0, reading()).state().instrument.sight
     assert sight == Sight()

@@ -14,6 +14,7 @@ from infermaxx_tui.core.histories import sick
 from infermaxx_tui.core.histories.bases import BABBLE
 from infermaxx_tui.core.histories.edits import Edit, both, each, inserted, reply, said, with_fields, without
 from infermaxx_tui.core.mutations import Mutation
+from infermaxx_tui.core.stats import LogHistogram
 
 _replace = msgspec.structs.replace
 _REFUSED: Final = "I'm sorry, but I can't share that information."
@@ -81,6 +82,12 @@ _AROUND: Final[dict[str, Mutation]] = {
     "freeze the loop": _blinds("timing", with_fields(e.InstrumentRead, 0, loop_lag_max_ms=3000.0)),
     "lag in every window": _blinds("timing", each(e.InstrumentRead, lambda x: _replace(x, loop_lag_p99_ms=50.0))),
     "do not measure the lag": _blinds("timing", each(e.InstrumentRead, lambda x: _replace(x, loop_lag_p99_ms=None))),
+    "put the machine to sleep again and again": _blinds("timing", sick.sleeping(10_000)),
+    "send everything late": _blinds(
+        "timing",
+        each(e.InstrumentRead, lambda x: _replace(x, dispatch_buckets=((LogHistogram.bucket(1500.0), 9),))),
+    ),
+    "leave the loop no room": _blinds("timing", each(e.InstrumentRead, lambda x: _replace(x, loop_cpu_share=0.99))),
     "buffer the streams": _blinds("timing", each(e.RequestEnded, lambda x: _replace(x, decode_ms=0.0))),
     "make the first tokens late": _fails("timing", each(e.RequestEnded, lambda x: _replace(x, ttft_ms=5000.0))),
     "make the gaps long": _fails("timing", each(e.Beat, lambda x: _replace(x, gap_buckets=((400, 20),)))),
@@ -214,6 +221,7 @@ HARMLESS: Final[dict[str, Mutation]] = {
         "think before the answer": reply("recall", None, sick.fields(reasoning="Let me see.", reasoning_chars=11)),
         "set the wall clock before the run": sick.wall_clock_off,
         "do not compare the counts": without(e.CountsReconciled),
+        "sleep once": sick.sleeping(1),
         "write a remark": inserted(e.Noted(text="a remark")),
         "a long pause": inserted(e.GapNoted(req=0, session=0, gap_ms=2500.0, at_token=9)),
         "read no metrics": without(e.MetricsRead),

@@ -31,6 +31,7 @@ from infermaxx_tui.core.histories.edits import (
 _replace = msgspec.structs.replace
 _THERMAL: Final = 0x40
 """NVML's bit for a hardware slowdown by heat."""
+_SLEPT: Final = e.ClockJumped(kind="suspend", by_ms=60_000.0, since_us=0)
 
 # Replies
 
@@ -254,6 +255,26 @@ def held_back(lines: Lines) -> Lines:
         if isinstance(line, e.Record) and isinstance(line.event, e.MetricsRead):
             out.append(_replace(line, event=hot))
     return renumbered(out)
+
+
+def sleeping(most: int) -> Edit:
+    """The machine sleeps a minute before each of so many first tokens, and the next reading's wall clock shows it."""
+
+    def edit(lines: Lines) -> Lines:
+        out: list[e.Record | e.Unknown] = []
+        slept = told = 0
+        for line in lines:
+            event = line.event if isinstance(line, e.Record) else None
+            if isinstance(line, e.Record) and isinstance(event, e.FirstToken) and slept < most:
+                slept += 1
+                out.append(_replace(line, event=_SLEPT))
+            if isinstance(line, e.Record) and isinstance(event, e.InstrumentRead):
+                line = _replace(line, event=_replace(event, wall_step_ms=(slept - told) * _SLEPT.by_ms))
+                told = slept
+            out.append(line)
+        return renumbered(out)
+
+    return edit
 
 
 def alone(lines: Lines) -> Lines:

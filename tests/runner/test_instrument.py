@@ -6,12 +6,13 @@ import gc
 
 import anyio
 import httpx
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from runnertools import DONE, URL, Bench, Scripted, Setting, bench, counted, order, play_small, said
 
-from infermaxx_tui.core.events import ClockJumped, InstrumentRead, RequestStarted
+from infermaxx_tui.core.events import Calibrated, ClockJumped, InstrumentRead, RequestStarted
 from infermaxx_tui.core.events_read import Spent
 from infermaxx_tui.runner import dispatch
 from infermaxx_tui.runner.client import make_client
@@ -237,6 +238,13 @@ def test_a_whole_run_knows_of_each_request_why_it_was_wanted() -> None:
     assert sight.dispatch.max_ms == 0.0  # virtual time knows no delay
     assert sight.missing["gc_pauses"] == "the run is played on a clock of its own"
     assert played.of(ClockJumped) == ()
+
+
+def test_a_run_logs_what_is_known_of_its_hosts_errors() -> None:
+    known = Calibrated(calibration=None, reason="nobody did")
+    played = play_small(Setting(sabotage=lambda prepared: msgspec.structs.replace(prepared, calibrated=known)))
+    assert played.of(Calibrated) == (known,)
+    assert played.verdict.instrument.calibration_reason == "nobody did"
 
 
 def test_over_sockets_each_request_waits_for_a_connection_of_its_own() -> None:

@@ -111,6 +111,11 @@ class GpuReading(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Why the card could not be read at all, if it could not."""
 
 
+DATA_RATE: Final = 2
+"""Transfers a cycle of the memory clock as NVML gives it, for GDDR and HBM alike: 9,751 MHz and 384 bits are the
+936 GB/s of an RTX 3090, 3,201 MHz and 6,144 bits the 4.9 TB/s of an H200."""
+
+
 class GpuCard(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One card: what does not change during a run, and which readings it gives."""
 
@@ -129,6 +134,8 @@ class GpuCard(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     max_limit_w: float | None = None
     max_sm_mhz: int | None = None
     max_mem_mhz: int | None = None
+    bus_bits: int | None = None
+    """Width of the memory bus."""
     vram_total_mib: float | None = None
     slowdown_c: int | None = None
     """Edge temperature at which the card slows itself down."""
@@ -148,6 +155,14 @@ class GpuCard(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether the server under test computes on it; None: not known."""
     server_why: str = ""
     """How that is known, or why it is not."""
+
+    @property
+    def bandwidth_bytes_per_s(self) -> float | None:
+        """What the memory can bring at its highest clock; None where clock or width is not known."""
+        if self.max_mem_mhz is None or self.bus_bits is None:
+            return None
+        return DATA_RATE * self.max_mem_mhz * 1e6 * self.bus_bits / 8
+
     metrics: dict[str, str] = msgspec.field(default_factory=dict)
     """For each reading of FAST and SLOW: `ok`, or the reason why there is none."""
 

@@ -8,8 +8,10 @@ from pathlib import Path
 from infermaxx_tui.core.experiment.levers import Settings, settings
 from infermaxx_tui.core.experiment.order import steps
 from infermaxx_tui.core.experiment.rows import ArmRow, arm_rows
+from infermaxx_tui.core.model_facts import facts_lines
 from infermaxx_tui.experiment.conduct import Asked
 from infermaxx_tui.experiment.folder import list_experiments
+from infermaxx_tui.model_folder import facts_of, model_of
 from infermaxx_tui.rundir import RunError
 
 
@@ -23,6 +25,7 @@ def ahead_lines(asked: Asked, root: Path) -> Iterator[str]:
     known = known_seconds(root, experiment.name)
     for one in settings(experiment):
         yield f"  {one.arm}: {_what(one)}"
+        yield from (f"    {text}" for text in model_lines(one))
         if len(one.moved) > 1:
             yield f"    CONFOUNDED: {len(one.moved)} levers move; {one.confounded}"
     yield hours_text([known.get(step.arm) for step in order])
@@ -41,6 +44,15 @@ def _what(one: Settings) -> str:
     )
     where = one.url or " ".join(one.launch) or f"embedded server ({' '.join(one.sim)})"
     return f"{lever}; {where}"
+
+
+def model_lines(one: Settings) -> tuple[str, ...]:
+    """What the checkpoint says beforehand, if the arm starts a server on one that lies here."""
+    folder = model_of(one.launch)
+    if folder is None:
+        return ()
+    found = facts_of(folder)
+    return (found,) if isinstance(found, str) else facts_lines(found)
 
 
 def known_seconds(root: Path, name: str) -> dict[str, float]:

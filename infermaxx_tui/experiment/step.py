@@ -9,11 +9,12 @@ from pathlib import Path
 
 import msgspec
 
-from infermaxx_tui.core.experiment.figures import answers, figures
+from infermaxx_tui.core.experiment.figures import answers, bandwidth, figures
 from infermaxx_tui.core.experiment.file import Experiment
 from infermaxx_tui.core.experiment.levers import Settings
 from infermaxx_tui.core.experiment.order import Step
 from infermaxx_tui.core.experiment.rows import ArmRow, Began
+from infermaxx_tui.core.model_facts import ModelFacts
 from infermaxx_tui.core.probe_measures import texts
 from infermaxx_tui.core.scenario import Server
 from infermaxx_tui.core.startup_log import parse_startup
@@ -22,6 +23,7 @@ from infermaxx_tui.exitcodes import ExitCode
 from infermaxx_tui.experiment.folder import ExperimentFolder
 from infermaxx_tui.follow import StatusLine, follow
 from infermaxx_tui.launch import Relay, StartError, start_runner
+from infermaxx_tui.model_folder import facts_of, model_of
 from infermaxx_tui.rundir import RunFolder
 from infermaxx_tui.verdicts import fold_run
 from infermaxx_tui.wish import Wish
@@ -138,8 +140,13 @@ def with_run(row: ArmRow, run: RunFolder, verdict: Verdict, asked: bool = False)
     died = verdict.ended is None
     stopped = asked or verdict.ended == "stopped"
     run.mark_read()
+    folder = model_of(row.settings.launch)
+    facts = facts_of(folder) if folder is not None else None
     return msgspec.structs.replace(
         row,
+        facts=facts if isinstance(facts, ModelFacts) else None,
+        bandwidth_bytes_per_s=bandwidth(state),
+        mean_length=verdict.server.mean_length,
         at_ms=_now_ms(),
         outcome="interrupted" if stopped else "died" if died else "judged",
         reason="somebody asked to stop" if stopped else "the runner died" if died else None,

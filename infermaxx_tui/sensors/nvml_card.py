@@ -163,6 +163,7 @@ class NvmlCard:
             max_limit_w=_watts(limits[1]),
             max_sm_mhz=self._ask(lambda: lib.nvmlDeviceGetMaxClockInfo(board, 1)),
             max_mem_mhz=self._ask(lambda: lib.nvmlDeviceGetMaxClockInfo(board, 2)),
+            bus_bits=self._ask(lambda: lib.nvmlDeviceGetMemoryBusWidth(board)),
             vram_total_mib=None if memory is None else memory.total / MIB,
             slowdown_c=self._ask(lambda: lib.nvmlDeviceGetTemperatureThreshold(board, 1)),
             shutdown_c=self._ask(lambda: lib.nvmlDeviceGetTemperatureThreshold(board, 0)),

@@ -22,6 +22,7 @@ class CardFacts(msgspec.Struct, frozen=True, kw_only=True):
     limits_w: tuple[float, float] = (200.0, 700.0)
     max_sm_mhz: int = 1980
     max_mem_mhz: int = 3201
+    bus_bits: int = 6144
     slowdown_c: int = 89
     shutdown_c: int = 95
     slowdown_margin_c: int = -2

@@ -184,6 +184,10 @@ class FakeNvml:
         card, _ = self._moment(handle, "nvmlDeviceGetMaxClockInfo")
         return card.facts.max_mem_mhz if kind == 2 else card.facts.max_sm_mhz
 
+    def nvmlDeviceGetMemoryBusWidth(self, handle: object) -> int:
+        """Bits."""
+        return self._moment(handle, "nvmlDeviceGetMemoryBusWidth")[0].facts.bus_bits
+
     def nvmlDeviceGetTemperatureV(self, handle: object, sensor: int) -> int:
         """Sensor 1 is the hottest part, and known to drivers from 615 on."""
         _, moment = self._moment(handle, "nvmlDeviceGetTemperatureV")

@@ -10,6 +10,7 @@ from infermaxx_tui.core.experiment.answer import answer
 from infermaxx_tui.core.experiment.lines import answer_lines
 from infermaxx_tui.core.experiment.rows import AnyRow, arm_rows, decode_rows, encode_row
 from infermaxx_tui.core.measures import Measure
+from infermaxx_tui.core.model_facts import ModelFacts
 from infermaxx_tui.core.reached import RegimeReached
 
 _CLAIM = """
@@ -200,3 +201,18 @@ def test_a_text_that_came_once_shows_nothing() -> None:
     once = {"0/0": ("a",)}
     rows = (arm_row(experiment, "auto", 0, texts=once), arm_row(experiment, "fp8", 0, texts=once))
     assert answer((first_row(experiment), *rows)).arms[1].identity is None
+
+
+def test_a_rate_over_the_roofline_is_flagged_and_one_below_is_not() -> None:
+    experiment = parsed()
+    facts = ModelFacts(read_bytes_per_token=1_000_000, kv_bytes_per_token={"auto": 1000, "fp8": 500})
+    known = {"facts": facts, "bandwidth_bytes_per_s": 1e9, "regime": RegimeReached()}
+    fair = arm_row(experiment, "auto", 0, speed(900.0, 950.0), **known)
+    wild = arm_row(experiment, "fp8", 0, speed(900.0, 1001.0), **known)
+    drafted = arm_row(experiment, "fp8", 1, speed(900.0, 1001.0), mean_length=1.5, **known)
+    unknown = arm_row(experiment, "auto", 1, speed(5000.0), facts=facts)
+    found = answer((first_row(experiment), fair, wild, drafted, unknown))
+    assert found.arms[0].over_roofline == ()
+    (said,) = found.arms[1].over_roofline
+    assert "1,001 tokens/s at 0 tokens is over the roofline of 1,000" in said
+    assert said in "\n".join(answer_lines(found))

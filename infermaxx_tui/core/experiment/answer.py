@@ -12,6 +12,7 @@ from infermaxx_tui.core.experiment.flips import Flips, flips
 from infermaxx_tui.core.experiment.identity import Identity, identity
 from infermaxx_tui.core.experiment.levers import Settings
 from infermaxx_tui.core.experiment.moved import Movement
+from infermaxx_tui.core.experiment.roofline import over_roofline
 from infermaxx_tui.core.experiment.rows import AnyRow, ArmRow, Registered, arm_rows, registered
 from infermaxx_tui.core.experiment.scored import ScoredClaim, score_claims
 from infermaxx_tui.core.measures import Measure
@@ -44,6 +45,8 @@ class ArmAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Why no speed of this arm may be quoted."""
     unlike: tuple[str, ...] = ()
     """Keys of the regime that differ although they are no lever of this arm: the pair is confounded by them."""
+    over_roofline: tuple[str, ...] = ()
+    """Rates that its cards cannot reach."""
     failed: tuple[str, ...] = ()
     """Starts without a verdict, with their reasons."""
 
@@ -107,6 +110,7 @@ def _arm(one: Settings, by_arm: dict[str, tuple[ArmRow, ...]], first: Registered
         identity=identity(parent, rows) if one.parent is not None else None,
         withheld=withheld,
         unlike=unlike(parent, rows, len(one.moved)),
+        over_roofline=tuple(over_roofline(rows)),
         failed=tuple(f"start {row.boot + 1}: {row.outcome}: {row.reason}" for row in rows if row.outcome != "judged"),
     )
 

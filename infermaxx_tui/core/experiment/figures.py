@@ -67,3 +67,10 @@ def answers(state: RunState) -> dict[str, str]:
         f"{one.phase}/{one.wave}/{one.task}": f"{one.mark}: {one.said or ''}".rstrip(": ")
         for one in state.quality.answers
     }
+
+
+def bandwidth(state: RunState) -> float | None:
+    """Bytes a second that the memory of the server's cards can bring together; None where one is not known."""
+    cards = [card for probe in state.gpus.probes for card in probe.of_server]
+    known = [one for card in cards if (one := card.bandwidth_bytes_per_s) is not None]
+    return sum(known) if cards and len(known) == len(cards) else None

@@ -11,6 +11,7 @@ import msgspec
 from infermaxx_tui.core.experiment.file import Claim
 from infermaxx_tui.core.experiment.levers import Settings
 from infermaxx_tui.core.measures import Measure
+from infermaxx_tui.core.model_facts import ModelFacts
 from infermaxx_tui.core.reached import RegimeReached
 from infermaxx_tui.core.startup_log import StartupFacts
 from infermaxx_tui.core.verdict import QualityPhase
@@ -87,6 +88,12 @@ class ArmRow(Row, frozen=True, kw_only=True, tag="arm"):
     texts: dict[str, tuple[str, ...]] = {}
     """Hashes of whole replies to prompts that were sent alone and more than once, by prompt."""
     speed_withheld: str | None = None
+    facts: ModelFacts | None = None
+    """Of the checkpoint, if it lies on this machine."""
+    bandwidth_bytes_per_s: float | None = None
+    """Of the memory of the server's card, all of its cards together; None where that is not known."""
+    mean_length: float | None = None
+    """Tokens that a step brought on the average with speculation; None without it."""
     boot_s: float | None = None
     """Seconds from the start of the server to its first answer; None where none was started, or it never came."""
 

@@ -1,0 +1,155 @@
+"""What a checkpoint says before a server is started on it: exact bytes, traps of its format, draft head, KV cost.
+
+Names and sizes are those of config.json and of the heads of the safetensors files; no name of a repository is believed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from infermaxx_tui.core.kv_layers import ConfigError, layers_of
+from infermaxx_tui.core.kv_pool import cost
+
+_MTP: Final = re.compile(r"(^|\.)(mtp|nextn)(\.|_)|\.eh_proj\.|\.shared_head\.", re.ASCII)
+_EXPERT: Final = re.compile(r"\.experts\.", re.ASCII)
+_EMBEDDING: Final = re.compile(r"embed_tokens|word_embeddings|\bwte\b", re.ASCII)
+_BLOCK_FP8_TUNED: Final = ("9.0", "10.0", "10.3")
+"""Compute capabilities of the data-centre cards for which block-FP8 kernels are tuned (note B)."""
+
+
+class Tensor(msgspec.Struct, frozen=True):
+    """One tensor of a checkpoint."""
+
+    name: str
+    n_bytes: int
+
+
+class ModelFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """Facts of one checkpoint. None: it does not say, and `missing` says why."""
+
+    architecture: str | None = None
+    weight_bytes: int | None = None
+    """Of all tensors, exact; what a loader makes of them on the card may be another number."""
+    read_bytes_per_token: int | None = None
+    """Of the weights that one decoded token reads: without the table of embeddings, and of experts the active ones."""
+    quantization: str | None = None
+    block_fp8: bool = False
+    """Weights in FP8 with one scale for each block."""
+    mtp_wanted: int = 0
+    """Layers of a draft head that the configuration names."""
+    mtp_tensors: int | None = None
+    """Tensors of it that the files hold."""
+    experts: int = 0
+    experts_active: int = 0
+    kv_bytes_per_token: dict[str, int] = {}
+    """By KV dtype."""
+    max_model_len: int | None = None
+    missing: dict[str, str] = {}
+
+
+def model_facts(config: Mapping[str, object], tensors: Iterable[Tensor] | None) -> ModelFacts:
+    """What they say. `tensors` None: the files are not here, or are none of safetensors."""
+    text = config.get("text_config")
+    inner: Mapping[str, object] = text if isinstance(text, dict) else config
+    missing: dict[str, str] = {}
+    quantization = config.get("quantization_config") or inner.get("quantization_config")
+    quant: Mapping[str, object] = quantization if isinstance(quantization, dict) else {}
+    experts = _number(inner, "num_experts", "n_routed_experts", "num_local_experts")
+    active = _number(inner, "num_experts_per_tok", "num_experts_per_token", "moe_topk")
+    listed = None if tensors is None else tuple(tensors)
+    if listed is None:
+        missing["weight_bytes"] = "no safetensors files to look into"
+    architectures = config.get("architectures")
+    return ModelFacts(
+        architecture=str(architectures[0]) if isinstance(architectures, list) and architectures else None,
+        weight_bytes=None if listed is None else sum(one.n_bytes for one in listed),
+        read_bytes_per_token=None if listed is None else _read_bytes(listed, inner, experts, active),
+        quantization=str(quant["quant_method"]) if quant.get("quant_method") else None,
+        block_fp8=bool(quant.get("weight_block_size")),
+        mtp_wanted=_number(inner, "mtp_num_hidden_layers", "num_nextn_predict_layers"),
+        mtp_tensors=None if listed is None else sum(_MTP.search(one.name) is not None for one in listed),
+        experts=experts,
+        experts_active=active if experts else 0,
+        kv_bytes_per_token=_kv(config, missing),
+        max_model_len=_number(inner, "max_position_embeddings") or None,
+        missing=missing,
+    )
+
+
+def _number(raw: Mapping[str, object], *names: str) -> int:
+    return next((value for name in names if isinstance(value := raw.get(name), int) and value > 0), 0)
+
+
+def _kv(config: Mapping[str, object], missing: dict[str, str]) -> dict[str, int]:
+    try:
+        layers = layers_of(config)
+        return {dtype: cost(layers, dtype).bytes_per_token for dtype in ("auto", "fp8")}
+    except ConfigError as error:
+        missing["kv_bytes_per_token"] = str(error)
+        return {}
+
+
+def _read_bytes(tensors: tuple[Tensor, ...], raw: Mapping[str, object], experts: int, active: int) -> int:
+    """A tied table of embeddings is the output layer too, and read whole."""
+    tied = raw.get("tie_word_embeddings") is True or not any("lm_head" in one.name for one in tensors)
+    total = 0.0
+    for one in tensors:
+        if _MTP.search(one.name) is not None or (_EMBEDDING.search(one.name) is not None and not tied):
+            continue
+        share = active / experts if experts and active and _EXPERT.search(one.name) is not None else 1.0
+        total += one.n_bytes * share
+    return round(total)
+
+
+def traps(facts: ModelFacts, compute: str | None) -> tuple[str, ...]:
+    """What is known to go wrong with this checkpoint on a card of that compute capability, e.g. `8.9`."""
+    said = []
+    if facts.block_fp8 and compute is not None and compute not in _BLOCK_FP8_TUNED:
+        said.append(
+            f"weight_block_size in config.json: block-FP8 has no tuned kernels for compute {compute}, which cost note B"
+            " 1.7x of decode; an AWQ, FP8-dynamic or QAT checkpoint has"
+        )
+    if facts.block_fp8 and compute is None:
+        said.append("weight_block_size in config.json: block-FP8 is slow on cards without tuned kernels for it")
+    if facts.mtp_wanted and facts.mtp_tensors == 0:
+        said.append(
+            f"the configuration names {facts.mtp_wanted} layer(s) of a draft head and the files hold none of it: it was"
+            " stripped, and speculation by it cannot work"
+        )
+    return tuple(said)
+
+
+def roofline_tokens_per_s(
+    facts: ModelFacts, bytes_per_s: float, depth_tokens: int, kv_dtype: str, accepted: float = 1.0
+) -> float | None:
+    """Most tokens a second that one stream can decode: each step reads the weights and the KV of all tokens before it.
+
+    `accepted`: tokens that a step brings on the average with speculation. None where the bytes are not known. A rate
+    above it is no achievement but an error of measurement, or babble (prior-art S70).
+    """
+    kv = facts.kv_bytes_per_token.get("fp8" if kv_dtype.startswith("fp8") else "auto")
+    if not facts.read_bytes_per_token or kv is None:
+        return None
+    return accepted * bytes_per_s / (facts.read_bytes_per_token + kv * depth_tokens)
+
+
+def facts_lines(facts: ModelFacts, compute: str | None = None) -> tuple[str, ...]:
+    """For people, before a boot."""
+    lines = [f"{facts.architecture or 'unknown architecture'}, quantisation {facts.quantization or 'none'}"]
+    if facts.weight_bytes is not None:
+        read = "" if facts.read_bytes_per_token is None else f", {facts.read_bytes_per_token:,} of them for each token"
+        lines.append(f"weights: {facts.weight_bytes:,} bytes in the files{read}")
+    if facts.experts:
+        lines.append(f"experts: {facts.experts_active} of {facts.experts} for each token")
+    if facts.kv_bytes_per_token:
+        kv = ", ".join(f"{dtype} {size:,}" for dtype, size in facts.kv_bytes_per_token.items())
+        lines.append(f"KV cache: bytes a token by dtype: {kv}")
+    if facts.mtp_wanted:
+        held = "not looked into" if facts.mtp_tensors is None else f"{facts.mtp_tensors} tensors"
+        lines.append(f"draft head: {facts.mtp_wanted} layer(s) named, {held}")
+    lines += [f"{name}: n/a ({why})" for name, why in facts.missing.items()]
+    return (*lines, *(f"TRAP {text}" for text in traps(facts, compute)))

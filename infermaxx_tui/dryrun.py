@@ -77,6 +77,7 @@ def _controls(wanted: Controls) -> Iterator[str]:
     parts = (
         (wanted.repeat, f"{wanted.repeat} prompts twice, uncached"),
         (wanted.cache, f"{wanted.cache} prompts uncached and from the cache"),
+        (wanted.alike, f"{wanted.alike} identical prompts at once"),
         (wanted.salt, f"{wanted.salt} questions behind one prefix, shared and salted"),
         (wanted.solo, "one conversation alone, before the others and after them"),
         (wanted.after, f"{wanted.after} trivial prompts when all is over"),

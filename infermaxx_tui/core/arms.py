@@ -19,6 +19,7 @@ OF_CONVERSATIONS: Final = ("recall", "isolation", "degeneration", "quality")
 _SEPARATES: Final = {
     "repeat": "a cause from noise",
     "cache": "the prefix cache from the model",
+    "alike": "what neighbours in a batch share from what each is sent",
     "salt": "sharing a prefix from the model",
     "solo": "what the load did from what the server is, and speed from depth",
     "after": "a server that is sick from one that is busy",

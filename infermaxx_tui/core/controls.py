@@ -12,6 +12,8 @@ class Controls(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """So many deep prompts, each sent twice, uncached: how often the same prompt is answered differently anyway."""
     cache: int = 0
     """So many of the same prompts once uncached and once from the prefix cache."""
+    alike: int = 0
+    """So many identical prompts at once, 0 or at least 2: how many different answers come."""
     salt: int = 0
     """So many recall questions behind one long prefix, once with the prefix shared and once with a salt of its own."""
     solo: bool = False
@@ -22,4 +24,4 @@ class Controls(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     @property
     def any(self) -> bool:
         """Whether one is asked for."""
-        return bool(self.repeat or self.cache or self.salt or self.solo or self.after)
+        return bool(self.repeat or self.cache or self.alike or self.salt or self.solo or self.after)

@@ -6,11 +6,11 @@ from typing import Literal
 
 from infermaxx_tui.core.event import Event
 
-ControlName = Literal["repeat", "cache", "salt", "solo", "after"]
+ControlName = Literal["repeat", "cache", "alike", "salt", "solo", "after"]
 """As the keys of `[controls]`."""
-Arm = Literal["cold", "cold_again", "cached", "filler", "shared", "salted", "after"]
+Arm = Literal["cold", "cold_again", "cached", "alike", "filler", "shared", "salted", "after"]
 """`cold`, `cold_again`: the same prompt with a salt of its own each. `cached`: once more with the salt of `cold_again`.
-`filler`: what fills the cache first. `shared`: a question behind a prefix that others share; `salted`: the same with a
+`alike`: one of several identical prompts at once. `filler`: what fills the cache first. `shared`: a question behind a prefix that others share; `salted`: the same with a
 salt of its own. `after`: a trivial prompt after the run."""
 Stage = Literal["controls", "solo_before", "waves", "solo_after", "after"]
 

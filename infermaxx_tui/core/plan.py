@@ -235,7 +235,7 @@ def _controls(
         shared = ConversationPlan(CONTROL_SESSION, -1, 0, _chain(scenario, lengths, seed, 0), planted, ())
     prompts = tuple(
         ConversationPlan(_NOBODY, -1, number, _chain(scenario, lengths, seed, number), (), ())
-        for number in range(max(wanted.repeat, wanted.cache))
+        for number in range(max(wanted.repeat, wanted.cache, wanted.alike > 0))
     )
     return ControlsPlan(prompts, shared, solo)
 

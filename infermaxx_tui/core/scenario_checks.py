@@ -117,6 +117,7 @@ def _counts(s: Scenario) -> Iterator[Complaint]:
         ("quality.max_tokens", s.quality.max_tokens, 1, _MAX_TOKENS),
         ("controls.repeat", s.controls.repeat, 0, _MAX_CONTROLS),
         ("controls.cache", s.controls.cache, 0, _MAX_CONTROLS),
+        ("controls.alike", s.controls.alike, 0, _MAX_CONTROLS),
         ("controls.salt", s.controls.salt, 0, _MAX_CONTROLS),
         ("controls.after", s.controls.after, 0, _MAX_CONTROLS),
     ):
@@ -124,6 +125,8 @@ def _counts(s: Scenario) -> Iterator[Complaint]:
             yield key, f"{number} is too small; the least is {least}"
         if number > most:
             yield key, f"{number} is too large; the most is {most}"
+    if s.controls.alike == 1:
+        yield "controls.alike", "one prompt has no other beside it: use at least 2, or 0 for none"
     if s.sessions.at_once is not None and not 1 <= s.sessions.at_once <= s.sessions.count:
         yield "sessions.at_once", f"must lie between 1 and sessions.count={s.sessions.count}"
     if not 0 <= s.reply.temperature <= 100:

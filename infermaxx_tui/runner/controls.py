@@ -6,6 +6,8 @@ import hashlib
 from array import array
 from typing import Final
 
+import anyio
+
 from infermaxx_tui.core.events import ControlAnswered, ControlAsked, MetricsRead, StageBegan, TagPlanted
 from infermaxx_tui.core.events_controls import Arm, Stage
 from infermaxx_tui.core.plan import CONTROL_SESSION, ConversationPlan, TagPlan, reached
@@ -43,9 +45,11 @@ async def play_before(run: RunContext, streams: Streams) -> None:
     if not wanted.any:
         return
     _begin(run, "controls")
-    for pair, one in enumerate(plan.prompts):
+    for pair, one in enumerate(plan.prompts[: max(wanted.repeat, wanted.cache)]):
         if run.stopper.by is None:
             await _compare_prompt(run, streams, one, pair)
+    if wanted.alike and run.prepared.plan.at_once > 1 and run.stopper.by is None:
+        await _send_alike(run, streams, plan.prompts[0], wanted.alike)
     if plan.shared is not None and run.stopper.by is None:
         await _compare_prefix(run, streams, plan.shared)
     if plan.solo is not None and run.stopper.by is None:
@@ -96,6 +100,19 @@ async def _compare_prompt(run: RunContext, streams: Streams, plan: ConversationP
     for arm, own in arms:
         if run.stopper.by is not None or not await _Asking(run, streams, arm, pair).send(prompt, tokens, own):
             return
+
+
+async def _send_alike(run: RunContext, streams: Streams, plan: ConversationPlan, count: int) -> None:
+    """One prompt, many times at once, with one salt that is new."""
+    prompt, _ = await run.render(_grow, run, plan, conversation_line(run))
+    tokens, salt = run.scenario.reply.max_tokens, f"{run.prepared.nonce}-control-alike"
+
+    async def one(pair: int) -> None:
+        await _Asking(run, streams, "alike", pair).send(prompt, tokens, salt)
+
+    async with anyio.create_task_group() as group:
+        for pair in range(count):
+            group.start_soon(one, pair)
 
 
 async def _compare_prefix(run: RunContext, streams: Streams, plan: ConversationPlan) -> None:

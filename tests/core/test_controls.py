@@ -140,6 +140,19 @@ def test_sharing_a_prefix_must_not_change_what_is_recalled() -> None:
     assert judge_run(seen(salt("I was not told.", ANSWER), planned)).verdict == "PASS"
 
 
+def test_identical_prompts_need_two_whole_answers_at_temperature_0() -> None:
+    planned = Controls(alike=2)
+    sides = [Side(arm="alike", pair=n) for n in range(2)]
+    assert found(seen(sides, planned), "alike").outcome == "same"
+    other = [sides[0], msgspec.structs.replace(sides[1], text=OTHER)]
+    lead = found(seen(other, planned), "alike")
+    assert (lead.outcome, lead.differing, len(lead.evidence)) == ("differs", 1, 2)
+    assert judge_run(seen(other, planned)).verdict == "PASS"
+    assert found(seen(sides[:1], planned), "alike").outcome == "not_evaluable"
+    warm = msgspec.structs.replace(SHAPE, regime=msgspec.structs.replace(REGIME, temperature=1.0))
+    assert found(seen(sides, planned, shape=warm), "alike").outcome == "not_evaluable"
+
+
 def test_babble_after_the_run_fails_degeneration() -> None:
     planned = Controls(after=5)
     sound = [Side(arm="after", pair=n) for n in range(5)]
@@ -171,7 +184,7 @@ def test_a_run_without_controls_finds_nothing() -> None:
     assert judge_run(seen([], Controls())).verdict == "PASS"
 
 
-@pytest.mark.parametrize("control", ["repeat", "cache", "salt", "solo", "after"])
+@pytest.mark.parametrize("control", ["repeat", "cache", "alike", "salt", "solo", "after"])
 def test_a_control_that_was_planned_and_not_played_is_not_judged(control: str) -> None:
     planned = msgspec.convert({control: True if control == "solo" else 2}, Controls)
     state = seen([], planned)

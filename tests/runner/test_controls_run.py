@@ -225,6 +225,24 @@ def test_the_conversation_alone_is_the_same_before_and_after(controlled: Played)
     assert controlled.verdict.regime.sessions == 2
 
 
+def test_identical_prompts_at_once_are_counted_by_their_answers() -> None:
+    for fault, outcome, differing in (("clean", "same", 0), ("dither", "differs", 2)):
+        played = play_small(Setting(overrides=("controls.alike=3",), faults=(fault,)))
+        alike = findings(played)["alike"]
+        assert (alike.outcome, alike.n, alike.differing) == (outcome, 3, differing)
+        assert played.verdict.verdict == "PASS"
+        calls = sent(played, "alike")
+        assert len({(call.ids, call.sent.cache_salt) for call in calls}) == 1
+        assert max(call.at_s for call in calls) - min(call.at_s for call in calls) < 0.01
+
+
+def test_where_one_request_runs_at_a_time_none_are_sent_at_once() -> None:
+    played = play_small(Setting(overrides=(*SERIAL, "controls.alike=3", "controls.repeat=1", "controls.solo=true")))
+    assert findings(played)["alike"].outcome == "not_applicable"
+    assert never_more_than_one_is_open(played)
+    assert played.verdict.verdict == "PASS"
+
+
 def test_without_controls_nothing_is_sent_for_them() -> None:
     played = play_small()
     assert not played.of(StageBegan)

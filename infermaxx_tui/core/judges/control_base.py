@@ -34,6 +34,7 @@ class ControlFinding(msgspec.Struct, frozen=True, kw_only=True):
 TITLES: Final[dict[ControlName, str]] = {
     "repeat": "off against off",
     "cache": "cache hit against miss",
+    "alike": "identical prompts at once",
     "salt": "shared against salted prefix",
     "solo": "one conversation alone, before and after the load",
     "after": "trivial prompts after the run",

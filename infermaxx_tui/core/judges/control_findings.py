@@ -57,6 +57,7 @@ def findings(state: RunState) -> tuple[ControlFinding, ...]:
     asked: tuple[tuple[int, Callable[[RunState], ControlFinding]], ...] = (
         (planned.repeat, _repeat),
         (planned.cache, _cache),
+        (planned.alike, _alike),
         (planned.salt, _salt),
         (planned.solo, judge_solo),
         (planned.after, judge_after),
@@ -197,6 +198,40 @@ def _cache(state: RunState) -> ControlFinding:
         method=method,
         said=f"{TITLES['cache']}: {said}",
         evidence=_witnesses(parted, "answered uncached", "answered from the cache"),
+    )
+
+
+def _alike(state: RunState) -> ControlFinding:
+    planned, meta = state.controls.planned.alike, state.meta
+    if meta is not None and meta.at_once == 1:
+        return blind("alike", planned, "one request runs at a time in this run", "not_applicable")
+    temperature = state.regime.temperature if state.regime is not None else None
+    if temperature != 0:
+        return blind("alike", planned, f"answers can be counted at temperature 0 alone, not at {temperature}")
+    whole = [one for one in state.controls.replies if one.arm == "alike" and one.ok and one.text_sha256 is not None]
+    if len(whole) < 2:
+        return blind("alike", planned, f"{len(whole)} of {plural(planned, 'reply', 'replies')} came whole")
+    by_text: dict[str | None, ControlReply] = {}
+    for one in whole:
+        by_text.setdefault(one.text_sha256, one)
+    n, distinct = len(whole), list(by_text.values())
+    said = (
+        f"{len(distinct)} different answers to {n} of them: the shape of the batch alone can split answers, so this is"
+        " a lead only beside a failure"
+        if len(distinct) > 1
+        else f"{n} of {planned} have the same answer"
+    )
+    return ControlFinding(
+        control="alike",
+        outcome="differs" if len(distinct) > 1 else "same",
+        n=n,
+        n_planned=planned,
+        differing=len(distinct) - 1,
+        method="the full text",
+        said=f"{TITLES['alike']}: {said}",
+        evidence=_witnesses([_Pair(distinct[0], distinct[1], None)], "one answer", "another")
+        if len(distinct) > 1
+        else (),
     )
 
 

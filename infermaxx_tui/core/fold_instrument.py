@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Final
 
 import msgspec
 
@@ -13,6 +14,9 @@ from infermaxx_tui.core.stats import LogHistogram
 
 LEAST_WINDOW_MS = 1000.0
 """A shorter window, as the last one may be, says nothing of the share of a core that the loop takes."""
+
+_BUCKET: Final = 1.05
+"""How much wider a bucket's end is than its beginning (core.stats.LogHistogram)."""
 
 
 class Waits(msgspec.Struct, frozen=True):
@@ -216,7 +220,9 @@ def _larger(a: float | None, b: float | None) -> float | None:
 
 
 def _waits(histogram: LogHistogram, longest_ms: float | None) -> Waits:
-    """A bucket's middle may lie above the longest wait that is in it."""
-    found = [histogram.quantile(q) for q in (0.5, 0.99)]
-    p50_ms, p99_ms = (ms if ms is None or longest_ms is None else min(ms, longest_ms) for ms in found)
+    """A bucket's middle may lie above the longest wait that is in it, and by no more than the bucket is wide."""
+    p50_ms, p99_ms = (
+        longest_ms if ms is not None and longest_ms is not None and longest_ms < ms <= _BUCKET * longest_ms else ms
+        for ms in (histogram.quantile(0.5), histogram.quantile(0.99))
+    )
     return Waits(histogram.total, p50_ms, p99_ms, longest_ms)

@@ -8,12 +8,14 @@ from pathlib import Path
 from infermaxx_tui import rundir
 from infermaxx_tui.core.controls import Controls
 from infermaxx_tui.core.plan import Plan, plan, resolve_limits
-from infermaxx_tui.core.replaying import with_subagents
+from infermaxx_tui.core.prefix_truth import truth_lines
+from infermaxx_tui.core.replaying import check_replay, is_trace, replay_notes, with_subagents
 from infermaxx_tui.core.rows import tokens_text
 from infermaxx_tui.pace import plan_lines
 from infermaxx_tui.prepare import lengths_of, prepare_now, tokenised_by
 from infermaxx_tui.server.check_args import check_args
 from infermaxx_tui.server.describe import ServerUnreachableError, ServerUnusableError, normalise_url
+from infermaxx_tui.tokenize import resolve
 from infermaxx_tui.vocabulary import shipped
 from infermaxx_tui.wish import Loaded, Wish, load
 
@@ -30,7 +32,7 @@ def dry_run(wish: Wish, api_key: str | None) -> Iterator[str]:
         if url is None:
             yield f"server not asked: {_no_server(loaded)}; {_OFFLINE}"
             yield from _arguments(loaded)
-            yield from _describe(loaded, _offline_plan(loaded), root)
+            yield from _offline(loaded, root)
             return
         prepared, notes = prepare_now(loaded, wish, normalise_url(url), api_key)
         yield f"server {url}: {prepared.regime.engine or 'unknown engine'}, model {prepared.model}"
@@ -38,7 +40,7 @@ def dry_run(wish: Wish, api_key: str | None) -> Iterator[str]:
         yield from _describe(loaded, prepared.plan, root)
     except ServerUnreachableError as error:
         yield f"server not asked: {error}; {_OFFLINE}"
-        yield from _describe(loaded, _offline_plan(loaded), root)
+        yield from _offline(loaded, root)
 
 
 def _arguments(loaded: Loaded) -> Iterator[str]:
@@ -63,7 +65,20 @@ def _no_server(loaded: Loaded) -> str:
     return "the run starts it itself" if server.launch or server.sim else "none is named; give --url URL"
 
 
+def _offline(loaded: Loaded, root: Path) -> Iterator[str]:
+    """The plan, and what can be said of the way of playing without the server. Raises what a plan raises."""
+    scenario, planned = loaded.scenario, _offline_plan(loaded)
+    yield from replay_notes(scenario, loaded.transcripts, planned)
+    named = scenario.transcripts.tokenizer
+    if named not in ("auto", "server") and not is_trace(loaded.transcripts):
+        yield from truth_lines(
+            loaded.transcripts, resolve(named, None, "", None, None), scenario.sessions.prompt == "chat"
+        )
+    yield from _describe(loaded, planned, root)
+
+
 def _offline_plan(loaded: Loaded) -> Plan:
+    check_replay(loaded.scenario, loaded.transcripts, loaded.source)
     sessions = loaded.scenario.sessions
     lengths = lengths_of(loaded.transcripts, tokenised_by(shipped(), loaded.transcripts), sessions)
     planned = plan(loaded.scenario, lengths, loaded.scenario.seed, "0" * 16)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from formats import write_sample
 
 from infermaxx_tui.core.scenario import ScenarioError
 from infermaxx_tui.core.transcript import NothingToUseError
+from infermaxx_tui.dryrun import dry_run
 from infermaxx_tui.shipped import find_transcripts
 from infermaxx_tui.wish import Wish, load
 
@@ -58,3 +60,18 @@ def test_a_folder_with_nothing_in_it_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "empty" / "history.jsonl").write_text('{"display": "a prompt"}\n', encoding="utf-8")
     with pytest.raises(NothingToUseError):
         load(scenario(tmp_path, "empty"))
+
+
+def test_a_dry_run_says_what_runs_beside_what_and_what_is_hidden(tmp_path: Path) -> None:
+    write_sample(tmp_path / "talks", "weka")
+    wish = msgspec.structs.replace(
+        scenario(tmp_path, "talks"),
+        overrides=("canaries.per_session=1", "limits.min_recalls=1", "sessions.target_depth=200", "sessions.count=2"),
+        runs_dir=str(tmp_path / "runs"),
+    )
+    said = "\n".join(dry_run(wish, None))
+    assert "forced to their recorded lengths: blind to degeneration" in said
+    assert "session 2: subagent t1/x, after reply 1 of t1, which goes on" in said
+    assert "up to 2 conversations at once play the same transcript" in said
+    with pytest.raises(ScenarioError, match=r"sessions\.prompt"):
+        list(dry_run(msgspec.structs.replace(wish, overrides=(*wish.overrides, "sessions.prompt=chat")), None))

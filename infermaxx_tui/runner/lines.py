@@ -185,6 +185,7 @@ class ChatLine:
     def begin(self, messages: tuple[Message, ...], tools: str) -> None:
         """Starts the line with its first prompt."""
         self._messages = []
+        self._used = 0
         self._append(messages)
         self._tools = "" if self._live else tools
 

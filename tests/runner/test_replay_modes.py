@@ -219,6 +219,26 @@ def test_a_compaction_begins_the_prompt_anew_and_tags_are_planted_again() -> Non
             assert asked.tag in decode(calls[req].ids[asked.planted_depth_tokens :])[:16]
 
 
+def test_a_compaction_begins_anew_by_messages_too() -> None:
+    sessions = tuple(compacted(number) for number in range(3))
+    chat = ("sessions.target_depth=900", "sessions.prompt=chat", "limits.min_recalls=4")
+    played = play_small(Setting(transcripts=sessions, overrides=chat))
+    assert played.fault is None
+    opened = [event for event in played.of(RequestStarted) if event.opens]
+    assert opened
+    calls = played.by_req()
+    for event in opened:
+        line = played.main_line(event.session)
+        place = next(n for n, (ended, _) in enumerate(line) if ended.req == event.req)
+        texts = calls[event.req].sent.texts
+        assert [role for role, _ in texts] == ["system", "user"]
+        assert "The work so far" in texts[1][1]
+        assert len(line[place - 1][1].sent.texts) > 2
+    for req, asked in played.asked.items():
+        if asked.kind == "recall":
+            assert any(asked.tag in text for _, text in calls[req].sent.texts)
+
+
 def test_a_context_that_is_given_up_does_not_count_as_depth() -> None:
     lengths = Lengths((100, 50, 30, 40), (9, 9, 9, 9), opens=(2,))
     assert lengths.depths(0, with_replies=False) == (150, 70)

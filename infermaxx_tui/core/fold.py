@@ -13,11 +13,11 @@ from infermaxx_tui.core import events as e
 from infermaxx_tui.core.events import Outcome, Record, RequestKind, StartupRead, Unknown
 from infermaxx_tui.core.evidence import Finding, Leak, Recall, Ref
 from infermaxx_tui.core.fold_delivery import DELIVERY_KINDS
-from infermaxx_tui.core.fold_gauges import distribution
 from infermaxx_tui.core.fold_parts import FoldParts
+from infermaxx_tui.core.fold_seeing import instrument_of
 from infermaxx_tui.core.fold_server import newest_gate
 from infermaxx_tui.core.inflation import worst
-from infermaxx_tui.core.state import Instrument, Meta, Planned, RunState
+from infermaxx_tui.core.state import Meta, Planned, RunState
 
 REPLIES_GO: Final = ("recorded", "length_matched_recorded")
 """Modes in which what the model said stands in no later prompt."""
@@ -354,7 +354,7 @@ class Fold:
             gpus=self._gpus.summary(
                 self._run.generated_tokens, self._run.prompt_tokens, self._run.cached_tokens, lines.elapsed_us
             ),
-            instrument=self._instrument(),
+            instrument=instrument_of(self.parts),
             stop_by=self._run.stop_by,
             ended=self._run.ended,
             notes=tuple(self._run.notes),
@@ -376,31 +376,3 @@ class Fold:
         for (kind, outcome), n in sorted(self._run.outcomes.items()):
             nested.setdefault(kind, {})[outcome] = n
         return nested
-
-    def _instrument(self) -> Instrument:
-        gauges, lines = self._gauges, self._lines
-        return Instrument(
-            readings=gauges.readings,
-            loop_lag_p50_ms=gauges.lag_p50_ms,
-            loop_lag_p99_ms=gauges.lag_p99_ms,
-            loop_lag_max_ms=gauges.lag_max_ms,
-            cpu_share_max=gauges.cpu_share_max,
-            rss_first_mib=gauges.rss_first_mib,
-            rss_last_mib=gauges.rss_last_mib,
-            rss_max_mib=gauges.rss_max_mib,
-            events_parsed=gauges.events_parsed,
-            wall_step_ms=gauges.wall_step_ms,
-            ttft_ms=distribution(gauges.ttft),
-            gap_ms=distribution(gauges.gaps),
-            streams_timed=gauges.streams_timed,
-            streams_buffered=gauges.streams_buffered,
-            anomalies=dict(sorted(self._run.anomalies.items())),
-            unparsed=self._deliveries.unparsed.findings(),
-            unknown_events=lines.unknown_events,
-            invalid_lines=lines.invalid_lines + lines.repeated,
-            torn_tail=lines.torn_tail,
-            lines_missing=lines.missing,
-            unlabelled_asks=self._replies.unlabelled_asks,
-            evidence_lost=self._run.evidence_lost.findings(),
-            sight=self._itself.sight(),
-        )

@@ -380,7 +380,7 @@ def _sim(args: argparse.Namespace) -> int:
 
 
 def _selftest(args: argparse.Namespace) -> int:
-    from infermaxx_tui.selftest_rows import selftest_json, selftest_lines
+    from infermaxx_tui.selftest_rows import proved, selftest_json, selftest_lines
 
     _check_faults(tuple(args.fault))
     if args.sockets:
@@ -389,7 +389,7 @@ def _selftest(args: argparse.Namespace) -> int:
         from infermaxx_tui.selftest import run_selftest as prove
     rows = prove(tuple(args.fault), _console.narrate)
     _console.emit((selftest_json(rows),) if args.json else selftest_lines(rows))
-    return int(ExitCode.PASS if all(row.caught for row in rows) else ExitCode.INTERNAL)
+    return int(ExitCode.PASS if proved(rows) else ExitCode.INTERNAL)
 
 
 def _experiment(args: argparse.Namespace) -> int:

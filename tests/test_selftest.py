@@ -14,7 +14,7 @@ from infermaxx_tui.certificate import Certificate
 from infermaxx_tui.core.events import GateChecked, decode
 from infermaxx_tui.core.mutations import MutationRow, judged
 from infermaxx_tui.selftest import _loaded, play_in_memory, played_in_memory
-from infermaxx_tui.selftest_rows import SelftestRow, certified, selftest_json, selftest_lines
+from infermaxx_tui.selftest_rows import SelftestRow, certified, proved, selftest_json, selftest_lines
 from infermaxx_tui.wish import Wish, load
 
 GOOD = Certificate(
@@ -69,6 +69,18 @@ def test_the_sums_tell_the_caught_from_the_accused() -> None:
         "survived: b (healthy)",
     )
     assert "sick servers failed: 1 of 2" in lines
+
+
+def test_what_a_busy_host_could_not_measure_is_named_and_counts_for_nothing() -> None:
+    seen = row("FAIL", "FAIL", check="recall")
+    busy = msgspec.structs.replace(row("PASS", "INCONCLUSIVE"), caught=False, busy=True)
+    sums = certified((seen, busy), 0.0)
+    assert (sums.planted, sums.caught, sums.clean, sums.false_alarms) == (1, 1, 0, 0)
+    assert proved((seen, busy))
+    assert not proved((msgspec.structs.replace(busy, busy=False),))
+    lines = selftest_lines((seen, busy))
+    assert "not proved here: PASS INCONCLUSIVE: this host was too busy to measure its times" in lines
+    assert lines[2].endswith(" busy")
 
 
 def test_the_right_verdict_by_another_check_is_not_caught() -> None:
@@ -177,15 +189,14 @@ def test_a_certificate_says_whether_it_holds_over_sockets() -> None:
 
 
 def test_a_later_selftest_in_memory_keeps_what_was_seen_over_sockets_by_the_same_program_alone() -> None:
-    certificate.keep(over())
-    certificate.keep(own())
-    kept = certificate.newest()
-    assert kept is not None
-    assert kept.sockets == over().sockets
-    certificate.keep(own(core_sha256="0" * 64))
-    kept = certificate.newest()
-    assert kept is not None
-    assert kept.sockets is None
+    first = over()
+    later = msgspec.structs.replace(first, sockets=None, at="2026-12-01T00:00:00Z")
+    certificate.keep(first)
+    certificate.keep(later)
+    assert certificate.newest() == msgspec.structs.replace(later, sockets=first.sockets)
+    other = msgspec.structs.replace(later, core_sha256="0" * 64)
+    certificate.keep(other)
+    assert certificate.newest() == other
 
 
 def test_the_hash_is_of_what_lies_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

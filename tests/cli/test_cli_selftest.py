@@ -18,6 +18,9 @@ from infermaxx_tui.exitcodes import ExitCode
 from infermaxx_tui.selftest import HISTORIES
 from infermaxx_tui.sim.faults import FAULTS
 
+_TIMED = {"slow-start", "slow-drift"}
+"""What a machine with other things to do may be unable to measure: then it says so, and the run in memory must do."""
+
 
 def _environment(place: Place, tmp_path: Path) -> dict[str, str]:
     temporary = tmp_path / "temporary"
@@ -40,13 +43,17 @@ def test_each_fault_earns_its_verdict_over_sockets(place: Place, tmp_path: Path)
     rows = {row["fault"]: row for row in json.loads(done.stdout)}
     said = done.stderr.decode()
     assert set(rows) == {*FAULTS, *HISTORIES, *(f"made-up {base}" for base in BASES)}
+    busy = {name for name, row in rows.items() if row["busy"]}
+    assert busy <= _TIMED, said
     for name, fault in FAULTS.items():
+        if name in busy:
+            continue
         failed = [] if fault.check is None else [fault.check]
         assert (rows[name]["got"], rows[name]["failed"]) == (fault.verdict, failed), said
-    assert [name for name, row in rows.items() if not row["caught"]] == [], said
+    assert {name for name, row in rows.items() if not row["caught"]} == busy, said
     assert done.returncode == ExitCode.PASS
     assert len(rows["clean"]["mutations"]) > 50
-    assert list((tmp_path / "temporary").iterdir()) == []
+    assert busy or list((tmp_path / "temporary").iterdir()) == []
     certificate = json.loads((tmp_path / "cache" / "selftest.json").read_bytes())
     sockets = certificate["sockets"]
     assert (sockets["caught"], sockets["false_alarms"]) == (sockets["planted"], 0)

@@ -17,9 +17,11 @@ from infermaxx_tui.core.events import (
     TagAsked,
     TagPlanted,
 )
+from infermaxx_tui.core.panels.session import rows_session
 from infermaxx_tui.core.plan import Lengths
 from infermaxx_tui.core.replaying import spawns
 from infermaxx_tui.core.scenario import ScenarioError
+from infermaxx_tui.core.stories import SessionStory
 from infermaxx_tui.core.transcript import BlockIds, Message, Request, Session, Usage, Window
 from infermaxx_tui.core.verdict import Verdict
 
@@ -312,6 +314,27 @@ def test_a_nonce_in_each_request_takes_the_cache_away(prompt: str) -> None:
     assert plain.verdict.prefix.turns > 0
     if prompt == "tokens":
         assert plain.verdict.prefix.worst is None
+
+
+def test_the_panel_of_a_session_shows_its_worst_miss_beside_what_was_cached_and_forced_speeds_as_such() -> None:
+    noisy = play_small(Setting(overrides=("sessions.request_nonce=true", "sessions.output=recorded")))
+    said = panel_of(noisy, 0)
+    lost = [ended for ended, _ in noisy.main_line(0) if ended.prefix_missed]
+    worst = max(lost, key=lambda ended: ended.prefix_missed or 0)
+    assert f"worst prefix miss: turn {worst.turn} lost " in said
+    assert said.count("prefix lost ") == len(lost)
+    assert "/s forced" in said
+    plain = panel_of(play_small(), 0)
+    assert "prefix" not in plain
+    assert "forced" not in plain
+
+
+def panel_of(played: Played, session: int) -> str:
+    """The lines of a session's panel."""
+    story = SessionStory(session)
+    for record in played.records:
+        story.add(record.mono_us, record)
+    return "\n".join(row.text for row in rows_session(played.state, story, 160))
 
 
 def test_a_time_stamp_costs_the_cache_when_it_changes() -> None:

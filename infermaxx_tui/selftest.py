@@ -80,14 +80,15 @@ _CONTROLS: Final = (
     "controls.after=3",
 )
 _SAME: Final = ("repeat same", "cache same", "salt same", "solo healthy", "after healthy")
-_QUALITY: Final = ("quality.tasks=24", "sessions.rounds=1", "limits.min_recalls=15")
+_SHORT: Final = ("sessions.rounds=1", "limits.min_recalls=15")
+_QUALITY: Final = ("quality.tasks=24", *_SHORT)
 HISTORIES: Final[dict[str, History]] = {
     "serial": History(_SERIAL, "PASS"),
     "serial-parallel": History(_SERIAL, "PASS", None, ("leak-parallel",)),
     "serial-leak": History(_SERIAL, "FAIL", "isolation", ("leak",)),
     "serial-blind": History(_SERIAL, "INCONCLUSIVE", None, ("refuse",)),
     "controls": History(_CONTROLS, "PASS", finds=_SAME),
-    "controls-shared": History(("controls.salt=2",), "FAIL", "recall", ("cache-rot",), ("salt differs",)),
+    "controls-shared": History((*_SHORT, "controls.salt=2"), "FAIL", "recall", ("cache-rot",), ("salt differs",)),
     "controls-blind": History((*_CONTROLS, "reply.temperature=0.5"), "INCONCLUSIVE", finds=("cache not_evaluable",)),
     "quality": History(_QUALITY, "PASS"),
     "quality-chat": History((*_QUALITY, 'sessions.prompt="chat"'), "PASS"),

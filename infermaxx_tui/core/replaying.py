@@ -200,6 +200,12 @@ def check_replay(scenario: Scenario, transcripts: Sequence[Session], source: str
         raise ScenarioError(source, "sessions.prompt", why)
 
 
+def _shorter(traces: Sequence[Session]) -> tuple[int, int]:
+    """How many prompts have no room for the last prompt and reply, of how many."""
+    deltas = [delta for session in traces for delta in trace_lengths(session).delta_tokens]
+    return sum(delta < 0 for delta in deltas), len(deltas)
+
+
 def replay_notes(scenario: Scenario, transcripts: Sequence[Session], planned: Plan) -> tuple[str, ...]:
     """Remarks for people: what the chosen ways of playing hide or cost."""
     sessions, notes = scenario.sessions, []
@@ -213,6 +219,12 @@ def replay_notes(scenario: Scenario, transcripts: Sequence[Session], planned: Pl
             "live replies stand in later prompts, so traces share blocks only before their first replies:"
             " --set sessions.replies=recorded keeps all that they share"
         )
+        short, of = _shorter(transcripts)
+        if short:
+            notes.append(
+                f"{short} of {of} recorded prompts are shorter than the last prompt and reply together: with live"
+                " replies in them they come out longer than recorded"
+            )
     at_once = shared_at_once(planned)
     if at_once > 1 and not salted(sessions, planned):
         notes.append(

@@ -111,6 +111,18 @@ def test_with_recorded_replies_traces_share_all_that_their_blocks_say() -> None:
     assert played.verdict.regime.replies_mode == "length_matched_recorded"
 
 
+def test_a_prompt_without_room_for_the_last_reply_comes_out_longer_and_that_is_said() -> None:
+    tight = trace("tight", (130, 60, (1, 2, 3)), (150, 9, (1, 2, 4)), (400, 9, (1, 2, 4, 5, 6, 7, 8)))
+    played = of_traces(*NO_TAGS, traces=(tight,))
+    sent = [len(ids) for _, ids in by_trace(played, "tight")]
+    assert sent[0] == 130
+    assert 190 < sent[1] < 220
+    assert sent[2] == 400
+    assert any("1 of 3 recorded prompts are shorter" in event.text for event in played.of(Noted))
+    exact = of_traces("sessions.replies=recorded", *NO_TAGS, traces=(tight,))
+    assert [len(ids) for _, ids in by_trace(exact, "tight")] == [130, 150, 400]
+
+
 def test_another_run_has_other_text_of_the_same_lengths() -> None:
     one = of_traces(*NO_TAGS)
     other = play_small(

@@ -111,7 +111,10 @@ def play_run(run: Run, begin: Callable[[], None]) -> ExitCode:
         sink.close()
         folder.reserve.unlink(missing_ok=True)
         verdict = judge_folder(folder)
-        write_verdict(folder, verdict)
+        try:
+            write_verdict(folder, verdict)
+        except OSError as error:  # a full disk: whoever wants the verdict judges the log, which says the same
+            sys.stderr.write(f"verdict.json cannot be written: {error.strerror or error}\n")
     if verdict.ended != "stopped":  # whoever asked it to end waits for that
         keep_index(folder.path)
     return exit_code(verdict)

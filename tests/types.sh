@@ -8,6 +8,7 @@ for folder in tests/cli tests/core tests/experiment tests/importers tests/real t
   "$mypy" "$folder"
 done
 MYPYPATH=tests/importers "$mypy" tests/runner
+MYPYPATH=tests/cli "$mypy" tests/survival
 MYPYPATH=.:tests/survival_wire:tests/runner:tests/cli "$mypy" --explicit-package-bases tests/survival_wire
 MYPYPATH=tests/importers "$mypy" tests/fuzz
 MYPYPATH=tests/tools:tests/tui "$mypy" --explicit-package-bases tests/bench

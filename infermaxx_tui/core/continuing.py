@@ -14,6 +14,8 @@ WHOLE: Final = frozenset({"finished", "window", "exhausted", "duration"})
 """How a conversation ends that came to its own end, or to that of the run's duration; any other was broken off."""
 MEASURED: Final = frozenset({"pool_tokens", "kv_gib", "model_gib", "max_concurrency"})
 """What a server measures as it starts: the next start of the same server may find a little more or less memory."""
+_SHOWN: Final = 40
+"""Characters of a value that are shown: enough to tell two versions, or two hashes, apart."""
 _ALIKE: Final = 0.05
 """Share by which a measured figure may differ from that of the start before."""
 
@@ -54,7 +56,8 @@ def remaining(planned: Plan, again: frozenset[int]) -> Plan:
 
 def differences(before: Regime, now: Regime) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """What is another regime than before, and which measured figures are not quite the same, each with both values."""
-    other, moved = [], []
+    other: list[str] = []
+    moved: list[str] = []
     for name in Regime.__struct_fields__:
         old, new = getattr(before, name), getattr(now, name)
         if name == "missing" or old == new:
@@ -69,4 +72,5 @@ def _near(old: object, new: object) -> bool:
 
 
 def _shown(value: object) -> str:
-    return "not known" if value is None else str(value)
+    text = "not known" if value is None else str(value)
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"

@@ -11,7 +11,9 @@ from infermaxx_tui.core import events as e
 from infermaxx_tui.core.events_resume import gap_in_words, how_in_words
 from infermaxx_tui.core.evidence import Leak, Recall, Ref
 
-MarkKind = Literal["leak", "miss", "lost", "failed", "degenerate", "evidence_lost", "gap", "stop", "began", "ended"]
+MarkKind = Literal[
+    "leak", "miss", "lost", "failed", "degenerate", "evidence_lost", "gap", "stop", "resumed", "began", "ended"
+]
 """The gravest first."""
 FAILURES: Final[frozenset[MarkKind]] = frozenset({"leak", "miss", "lost", "failed", "degenerate", "evidence_lost"})
 """What `next failure` goes to."""
@@ -52,10 +54,10 @@ def mark_of(at_us: int, record: e.Record) -> Mark | None:
             session, kind, text = None, "stop", f"asked to stop by {by}"
         case e.EvidenceLost(detail=detail):
             session, kind, text = None, "evidence_lost", detail
-        case e.RunStarted(segment=segment):
-            session, kind, text = None, "began", "the run began" if segment == 0 else f"resumed, segment {segment}"
+        case e.RunStarted(segment=0):
+            session, kind, text = None, "began", "the run began"
         case e.Resumed(how=how, gap_ms=gap_ms):
-            session, kind, text = None, "began", f"{how_in_words(how)}, taken up after {gap_in_words(gap_ms)}"
+            session, kind, text = None, "resumed", f"{how_in_words(how)}, taken up after {gap_in_words(gap_ms)}"
         case e.RunEnded(reason=reason):
             session, kind, text = None, "ended", f"the run ended: {reason}"
         case _:

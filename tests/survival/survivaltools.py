@@ -15,7 +15,7 @@ import msgspec
 import psutil
 from clitools import PATIENCE_S, PROGRAM, Place, until
 
-from infermaxx_tui.core.events import AnyEvent, Record, RunEnded
+from infermaxx_tui.core.events import AnyEvent, EvidenceLost, Record, RunEnded
 from infermaxx_tui.core.verdict import Verdict, exit_code, read_verdict, verdict_bytes
 from infermaxx_tui.exitcodes import ExitCode
 from infermaxx_tui.launch import Said
@@ -121,15 +121,18 @@ class Left(NamedTuple):
 
 
 def left_in(folder: Path) -> Left:
-    """What is left; every whole line must be an event with the next number of its part, and what is torn the last."""
+    """What is left; every whole line must be an event with the next number of its part, and what is torn the last.
+
+    A part that could take no more is torn as well, and the next one begins by saying so.
+    """
     events: list[AnyEvent] = []
     torn = 0
     for number, path in enumerate(parts(folder)):
-        assert torn == 0, "only the newest part may be torn"
         follower = Follower(path)
         for seq, record in enumerate(follower.read()):
             assert isinstance(record, Record), record
             assert (record.part, record.seq) == (number, seq)
+            assert torn == 0 or seq or isinstance(record.event, EvidenceLost), "only the newest line may be torn"
             events.append(record.event)
         torn = follower.torn
     verdict = judge_folder(RunFolder(folder))

@@ -36,6 +36,7 @@ LETTERS: Final[dict[MarkKind, str]] = {
     "evidence_lost": "E",
     "gap": "g",
     "stop": "x",
+    "resumed": "r",
     "began": "b",
     "ended": "e",
 }

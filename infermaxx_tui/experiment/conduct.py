@@ -86,6 +86,7 @@ def open_folder(root: Path, asked: Asked, anew: bool) -> tuple[ExperimentFolder,
             arms=settings(asked.experiment),
             order=tuple((step.arm, step.boot) for step in steps(asked.experiment)),
             margin=asked.experiment.margin,
+            matrix=asked.experiment.matrix,
             claims=asked.experiment.predictions,
             claims_sha256=sha256_of(asked.experiment.predictions),
         )

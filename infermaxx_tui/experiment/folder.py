@@ -136,9 +136,9 @@ def _readable(folder: ExperimentFolder) -> Iterator[tuple[AnyRow, ...]]:
 
 
 def left(rows: tuple[AnyRow, ...]) -> tuple[tuple[str, int], ...]:
-    """Arm and boot of the steps that have no row that counts: one that somebody interrupted is done again."""
+    """Arm and boot of steps without a row that counts: what was interrupted or gated is done again."""
     first = registered(rows)
     if first is None:
         return ()
-    done = {(row.arm, row.boot) for row in arm_rows(rows) if row.outcome != "interrupted"}
+    done = {(row.arm, row.boot) for row in arm_rows(rows) if row.outcome not in ("interrupted", "gated")}
     return tuple(step for step in first.order if step not in done)

@@ -139,6 +139,7 @@ def with_run(row: ArmRow, run: RunFolder, verdict: Verdict, asked: bool = False)
     state = fold_run(run)
     died = verdict.ended is None
     stopped = asked or verdict.ended == "stopped"
+    gated = verdict.ended == "gate"
     run.mark_read()
     folder = model_of(row.settings.launch)
     facts = facts_of(folder) if folder is not None else None
@@ -148,8 +149,8 @@ def with_run(row: ArmRow, run: RunFolder, verdict: Verdict, asked: bool = False)
         bandwidth_bytes_per_s=bandwidth(state),
         mean_length=verdict.server.mean_length,
         at_ms=_now_ms(),
-        outcome="interrupted" if stopped else "died" if died else "judged",
-        reason="somebody asked to stop" if stopped else "the runner died" if died else None,
+        outcome="interrupted" if stopped else "died" if died else "gated" if gated else "judged",
+        reason=_why(verdict, stopped),
         run=run.id,
         verdict=verdict.verdict,
         checks={check.name: check.outcome for check in verdict.checks},
@@ -162,3 +163,15 @@ def with_run(row: ArmRow, run: RunFolder, verdict: Verdict, asked: bool = False)
         texts=texts(state.probes.replies),
         speed_withheld=verdict.speed_withheld,
     )
+
+
+def _why(verdict: Verdict, stopped: bool) -> str | None:
+    """What is to be known of a run that is not simply over."""
+    if stopped:
+        return "somebody asked to stop"
+    if verdict.ended is None:
+        return "the runner died"
+    if verdict.ended == "gate":
+        failed = [gate for gate in verdict.gates if gate.outcome == "fail"]
+        return "; ".join(f"{gate.name}: {gate.said}" + (f" ({gate.advice})" if gate.advice else "") for gate in failed)
+    return None

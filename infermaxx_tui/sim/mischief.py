@@ -32,6 +32,10 @@ _SICK_TURN_SHARE = 0.25
 _DULL_SHARE = 0.7
 _DRIFT_PER_S = 0.08
 _THROTTLED = 1.6
+_SMALL_KV = 1.03
+_DRAFTING = 1 / 1.45
+_RUINED = 1 / 1.6
+"""What the speeds of note A's isolation matrix come to."""
 _TAKEN_BACK_AT = 8
 _THINKING = "Wait, let me go over that once more.\n"
 
@@ -73,6 +77,8 @@ class Mischief:
 
     def __init__(self, faults: frozenset[str], config: SimConfig, vocabulary: Vocabulary, tokens: Tokens) -> None:
         self._faults = faults
+        self._ruined = faults >= {"small-kv", "drafting"}
+        """Two levers that are harmless alone and not together, and fastest then: babble is easy to draft (note A)."""
         self._config = config
         self._vocabulary = vocabulary
         self._tokens = tokens
@@ -93,6 +99,9 @@ class Mischief:
         """By what the time of a token is multiplied, so many seconds after the process began."""
         slow = 1.0 + _DRIFT_PER_S * age_s if "slow-drift" in self._faults else 1.0
         slow += max(0.0, 1.0 - age_s) if "slow-start" in self._faults else 0.0
+        slow *= _SMALL_KV if "small-kv" in self._faults else 1.0
+        slow *= _DRAFTING if "drafting" in self._faults else 1.0
+        slow *= _RUINED if self._ruined else 1.0
         return slow * (_THROTTLED if "throttle" in self._faults and age_s > THROTTLED_FROM_S else 1.0)
 
     def bangs(self, max_tokens: int) -> Script:
@@ -194,8 +203,8 @@ class Mischief:
     # Degenerate replies
 
     def _degenerate(self, scene: Scene, spoken: Spoken) -> Script | None:
-        present = sorted(self._faults & DEGENERATE)
-        share = 0.5 if scene.label is not None else _SICK_TURN_SHARE
+        present = sorted(self._faults & DEGENERATE) or (["babble"] if self._ruined else [])
+        share = 1.0 if self._ruined else 0.5 if scene.label is not None else _SICK_TURN_SHARE
         if not present or not self._count("recall" if scene.label else "turn", share):
             return None
         room = min(scene.max_tokens, _LONGEST_BABBLE)

@@ -46,6 +46,7 @@ def first_row(experiment: Experiment, text: str = LADDER) -> Registered:
         arms=settings(experiment),
         order=tuple((step.arm, step.boot) for step in steps(experiment)),
         margin=experiment.margin,
+        matrix=experiment.matrix,
         claims=experiment.predictions,
         claims_sha256=sha256_of(experiment.predictions),
     )

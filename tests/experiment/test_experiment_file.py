@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 from experimenttools import LADDER, parsed
 
+from infermaxx_tui.core.experiment.file import parse_experiment
 from infermaxx_tui.core.experiment.levers import command, settings
 from infermaxx_tui.core.experiment.order import remaining, steps
-from infermaxx_tui.core.scenario import ScenarioError
+from infermaxx_tui.core.scenario import ScenarioError, parse_scenario
+from infermaxx_tui.shipped import experiment_files, find_scenario
 
 
 def test_an_arm_is_its_parent_with_one_lever_moved() -> None:
@@ -38,6 +40,8 @@ def test_a_variable_of_the_environment_stands_over_the_files() -> None:
         (("s", "--a", "--b", "x"), {"a": False}, ("s", "--b", "x")),
         (("s", "--a", "-1", "x"), {"a": True}, ("s", "x", "--a")),
         (("s",), {"max_num_seqs": 8}, ("s", "--max-num-seqs", "8")),
+        (("vllm", "serve", "old", "--x"), {"model": "new"}, ("vllm", "serve", "new", "--x")),
+        (("vllm", "serve", "--x"), {"model": "new", "y": 1}, ("vllm", "serve", "new", "--x", "--y", "1")),
     ],
 )
 def test_a_flag_is_taken_out_before_it_is_put_in(
@@ -127,3 +131,16 @@ def test_arms_are_started_in_turn_and_a_crash_leaves_the_rest() -> None:
     rest = remaining(order, [("auto", 0), ("fp8", 0)])
     assert [step.place for step in rest] == [2, 3]
     assert remaining(order, [(step.arm, step.boot) for step in order]) == ()
+
+
+def test_every_shipped_experiment_is_one_and_plays_scenarios_that_are_there() -> None:
+    files = experiment_files()
+    assert len(files) >= 11
+    for file in files:
+        text = file.read_text(encoding="utf-8")
+        assert text.startswith("# "), file.name
+        experiment = parse_experiment(text, file.name, {"MODEL": "/m", "MODEL_WITH_DRAFT_HEAD": "/d"})
+        assert experiment.name == file.stem
+        scenario = find_scenario(experiment.scenario)
+        for one in settings(experiment):
+            parse_scenario(scenario.read_text(encoding="utf-8"), scenario.name, one.set)

@@ -11,6 +11,7 @@ from infermaxx_tui.core.experiment.beside import Key, movement
 from infermaxx_tui.core.experiment.flips import Flips, flips
 from infermaxx_tui.core.experiment.identity import Identity, identity
 from infermaxx_tui.core.experiment.levers import Settings
+from infermaxx_tui.core.experiment.matrix import Interaction, interactions
 from infermaxx_tui.core.experiment.moved import Movement
 from infermaxx_tui.core.experiment.roofline import over_roofline
 from infermaxx_tui.core.experiment.rows import AnyRow, ArmRow, Registered, arm_rows, registered
@@ -68,6 +69,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     arms: tuple[ArmAnswer, ...]
     claims: tuple[ScoredClaim, ...]
     finished: bool
+    matrix: tuple[Interaction, ...] = ()
 
     @property
     def simulated(self) -> bool:
@@ -87,6 +89,7 @@ def answer(rows: Sequence[AnyRow]) -> Answer:
         registered=first,
         arms=arms,
         claims=score_claims(first, by_arm),
+        matrix=interactions(first.matrix, by_arm) if first.matrix is not None else (),
         finished=all((arm, boot) in {(row.arm, row.boot) for row in done} for arm, boot in first.order),
     )
 

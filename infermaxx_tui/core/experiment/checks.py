@@ -48,6 +48,7 @@ def complaints(experiment: Experiment) -> Iterator[Complaint]:
     yield from _servers(experiment)
     yield from _one_lever(experiment)
     yield from _claims(experiment)
+    yield from _matrix(experiment)
 
 
 def _family(experiment: Experiment) -> Iterator[Complaint]:
@@ -107,6 +108,19 @@ def _one_lever(experiment: Experiment) -> Iterator[Complaint]:
                 f"{one.arm} moves {len(one.moved)} levers against {one.parent} ({', '.join(one.moved)}): nobody could"
                 " say which of them did it; put an arm between, or say why in `confounded`",
             )
+
+
+def _matrix(experiment: Experiment) -> Iterator[Complaint]:
+    matrix = experiment.matrix
+    if matrix is None:
+        return
+    names = {arm.name for arm in experiment.arms}
+    corners = {"none": matrix.none, "a": matrix.a, "b": matrix.b, "both": matrix.both}
+    for key, name in corners.items():
+        if name not in names:
+            yield f"matrix.{key}", f"{name!r} is no arm; arms are {', '.join(sorted(names))}"
+    if len(set(corners.values())) < len(corners):
+        yield "matrix", "needs four different arms"
 
 
 def _claims(experiment: Experiment) -> Iterator[Complaint]:

@@ -56,6 +56,15 @@ class Arm(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the arm is there for, in words."""
 
 
+class Matrix(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Four arms of two levers, by name."""
+
+    none: str
+    a: str
+    b: str
+    both: str
+
+
 class Claim(Prediction, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """A claim about one arm beside another: the figure is the ratio of their medians (1.03: 3 % more)."""
 
@@ -85,6 +94,10 @@ class Experiment(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True
     margin: float = 0.03
     """Share within which an arm counts as not having moved."""
     arms: tuple[Arm, ...] = ()
+    matrix: Matrix | None = None
+    """Two levers alone and together, so that their interaction is reckoned."""
+    sessions: tuple[str, ...] = ()
+    """Transcripts, as globs or bare names: how many of them each arm's pool holds. The shipped ones if left out."""
     predictions: tuple[Claim, ...] = ()
 
 
@@ -124,7 +137,10 @@ def _fill(value: object, known: Mapping[str, str], source: str, where: str) -> o
             return _VARIABLE.sub(lambda hit: _value(hit[1], known, source, where), value)
         case dict():
             return {
-                k: v if not where and k == "vars" else _fill(v, known, source, _at(where, k)) for k, v in value.items()
+                str(_fill(k, known, source, where)): v
+                if not where and k == "vars"
+                else _fill(v, known, source, _at(where, k))
+                for k, v in value.items()
             }
         case list():
             return [_fill(one, known, source, f"{where}[{place}]") for place, one in enumerate(value)]

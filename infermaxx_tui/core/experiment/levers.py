@@ -116,8 +116,16 @@ def _keyed(words: Sequence[str]) -> dict[str, str]:
 
 
 def command(launch: Sequence[str], flags: Mapping[str, Setting]) -> tuple[str, ...]:
-    """The command with these flags; one that stands in `launch` already is taken out there first, with its value."""
+    """The command with these flags; one that stands in `launch` already is taken out there first, with its value.
+
+    `model` of a `vllm serve` command is the word behind `serve`, since that takes no `--model`.
+    """
     words = list(launch)
+    if "serve" in words and (model := flags.get("model")) is not None:
+        flags = {name: value for name, value in flags.items() if name != "model"}
+        at = words.index("serve") + 1
+        named = at < len(words) and not words[at].startswith("-")
+        words[at : at + named] = [str(model)]
     for name in flags:
         words = _without(words, _flag(name))
     for name, value in flags.items():

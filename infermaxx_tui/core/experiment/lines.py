@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from infermaxx_tui.core.experiment.answer import Answer, ArmAnswer
 from infermaxx_tui.core.experiment.flips import Flips
 from infermaxx_tui.core.experiment.identity import identity_text
+from infermaxx_tui.core.experiment.matrix import matrix_lines
 from infermaxx_tui.core.experiment.moved import Movement
 from infermaxx_tui.core.experiment.rows import ArmRow
 from infermaxx_tui.core.experiment.scored import ScoredClaim
@@ -29,6 +30,9 @@ def answer_lines(answer: Answer) -> Iterator[str]:
     for arm in answer.arms:
         yield ""
         yield from arm_lines(arm)
+    if answer.matrix:
+        yield ""
+        yield from matrix_lines(answer.matrix)
     if answer.claims:
         yield ""
         yield f"claims, registered before the first start (sha256 {first.claims_sha256[:12]}):"
@@ -114,7 +118,7 @@ def movement_text(one: Movement) -> str:
         case "unresolved":
             said = f"not resolved{change}{bounds}"
         case "single":
-            said = f"single values,{change or ' no ratio'}"
+            return f"{change.strip() or 'no ratio'} (one value a side)"
         case "missing":
             return f"not compared: {one.reason}"
     return said if one.reason is None else f"{said}; {one.reason}"

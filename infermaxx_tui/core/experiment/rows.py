@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from infermaxx_tui.core.experiment.file import Claim
+from infermaxx_tui.core.experiment.file import Claim, Matrix
 from infermaxx_tui.core.experiment.levers import Settings
 from infermaxx_tui.core.measures import Measure
 from infermaxx_tui.core.model_facts import ModelFacts
@@ -17,9 +17,10 @@ from infermaxx_tui.core.startup_log import StartupFacts
 from infermaxx_tui.core.verdict import QualityPhase
 
 SCHEMA = 1
-Outcome = Literal["judged", "boot_failed", "refused", "died", "interrupted"]
+Outcome = Literal["judged", "boot_failed", "refused", "died", "gated", "interrupted"]
 """`judged`: the run has a verdict, whatever it is. `boot_failed`: the server did not come up. `refused`: the run was
-not begun. `died`: the runner is gone without a last line. `interrupted`: somebody asked to stop."""
+not begun. `died`: the runner is gone without a last line. `gated`: a condition of the arm did not hold, so it was not
+measured, and the step is done again when the experiment goes on. `interrupted`: somebody asked to stop."""
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True, tag_field="row"):
@@ -43,6 +44,11 @@ class Registered(Row, frozen=True, kw_only=True, tag="registered"):
     order: tuple[tuple[str, int], ...]
     """Arm and boot of each step."""
     margin: float
+    matrix: Matrix | None = None
+    peaks_tokens: tuple[int, ...] = ()
+    """Of real sessions, largest request each: what a pool is held against."""
+    peaks_by: str = ""
+    """By which tokenizer they were counted."""
     claims: tuple[Claim, ...] = ()
     claims_sha256: str = ""
 

@@ -1,0 +1,106 @@
+"""Two levers, four arms: what they do together beyond what each does alone.
+
+A lever that is good alone may ruin the answers beside another one, and be fastest when it does (note A: 18, 18, 17 and
+0 of 24 tasks). So the four values stand side by side, and the interaction is reckoned and not felt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from infermaxx_tui.core.experiment.file import Matrix
+from infermaxx_tui.core.experiment.rows import ArmRow
+from infermaxx_tui.core.measures import Measure, number_text
+
+
+class Interaction(msgspec.Struct, frozen=True, kw_only=True):
+    """One figure of the four arms."""
+
+    measure: Measure
+    """Its name, unit, depth and streams; its values are those of both levers together."""
+    none: float | None
+    a: float | None
+    b: float | None
+    both: float | None
+    expected: float | None
+    """With both, if neither knew of the other: by factors for a speed, by differences for a share or a count."""
+    ratio: float | None
+    """Of what came to what was expected; None for differences."""
+    surplus: float | None
+    """What came beyond what was expected; None for factors."""
+    reason: str | None
+    """Why a value is missing."""
+
+
+def interactions(matrix: Matrix, rows: Mapping[str, Sequence[ArmRow]]) -> tuple[Interaction, ...]:
+    """Each figure that any of the four arms has."""
+    arms = [tuple(rows.get(name, ())) for name in (matrix.none, matrix.a, matrix.b, matrix.both)]
+    seen: dict[tuple[str, int | None, int | None], Measure] = {}
+    for some in arms:
+        for row in some:
+            for one in row.measures:
+                seen.setdefault(one.key, one)
+    return tuple(_interaction(one, arms) for one in seen.values())
+
+
+def _interaction(measure: Measure, arms: Sequence[Sequence[ArmRow]]) -> Interaction:
+    found = [_middle(measure, rows) for rows in arms]
+    none, a, b, both = (value for value, _ in found)
+    by_factors = measure.is_speed or measure.unit in ("tokens", "GiB", "MiB", "W")
+    expected = ratio = surplus = None
+    if none is not None and a is not None and b is not None:
+        if not by_factors:
+            expected = a + b - none
+        elif none:
+            expected = a * b / none
+    if expected is not None and both is not None:
+        surplus = None if by_factors else both - expected
+        ratio = both / expected if by_factors and expected else None
+    return Interaction(
+        measure=measure,
+        none=none,
+        a=a,
+        b=b,
+        both=both,
+        expected=expected,
+        ratio=ratio,
+        surplus=surplus,
+        reason=next((why for _, why in found if why is not None), None),
+    )
+
+
+def _middle(measure: Measure, rows: Sequence[ArmRow]) -> tuple[float | None, str | None]:
+    """The median over all starts, or None and why; the speed of a start whose gate failed is no speed."""
+    values: list[float] = []
+    for row in rows:
+        if measure.is_speed and row.speed_withheld is not None:
+            return None, f"withheld in {row.arm}: {row.speed_withheld}"
+        values += [value for one in row.measures if one.key == measure.key for value in one.values]
+    if not values:
+        name = rows[0].arm if rows else "an arm"
+        return None, f"{name} has no value"
+    pooled = msgspec.structs.replace(measure, values=tuple(values))
+    return pooled.median, None
+
+
+def matrix_lines(found: Sequence[Interaction]) -> Iterator[str]:
+    """A line a figure: the four values, and what the two levers do together beyond each alone."""
+    yield "matrix: none, A, B, A + B; what both should give if neither knew of the other"
+    for one in found:
+        name = one.measure.name + ("" if not one.measure.depth_tokens else f" at {one.measure.depth_tokens} tokens")
+        values = ", ".join(
+            "n/a" if value is None else number_text(value) for value in (one.none, one.a, one.b, one.both)
+        )
+        yield f"  {name}: {values} {one.measure.unit}; {_together(one)}"
+
+
+def _together(one: Interaction) -> str:
+    if one.expected is None or one.both is None:
+        return f"interaction not known: {one.reason or 'a value is missing'}"
+    if one.ratio is not None:
+        return f"expected {number_text(one.expected)}, came x {one.ratio:.3g}"
+    if one.surplus is not None:
+        return f"expected {number_text(one.expected)}, came {one.surplus:+.4g}"
+    return f"expected {number_text(one.expected)}"

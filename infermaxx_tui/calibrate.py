@@ -17,7 +17,7 @@ from typing import Final
 import anyio
 import httpx
 
-from infermaxx_tui.calibrated import made_here
+from infermaxx_tui.calibrated import load_per_core, made_here
 from infermaxx_tui.core.calibration import Calibration, Client, ErrorBars, error_bars
 from infermaxx_tui.core.events import RequestEnded
 from infermaxx_tui.core.plan import Plan
@@ -68,10 +68,10 @@ def seconds(loads: Sequence[tuple[int, float]] = LOADS, load_s: float = LOAD_S) 
 
 def calibrate(loads: Sequence[tuple[int, float]] = LOADS, load_s: float = LOAD_S) -> Calibration:
     """The error bars of this host at these loads. Raises CalibrationError."""
-    began_s = time.monotonic()
+    began_s, load = time.monotonic(), load_per_core()
     with _metronome() as (url, folder):
         bars = anyio.run(_measure_all, url, folder, tuple(loads), load_s)
-    return made_here(bars, time.monotonic() - began_s)
+    return made_here(bars, time.monotonic() - began_s, load)
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ They lie beside the selftest's certificate and hold for the host, the program an
 
 from __future__ import annotations
 
+import os
 import platform
 import socket
 import time
@@ -26,7 +27,12 @@ def place() -> Path:
     return cache_folder() / "calibration.json"
 
 
-def made_here(bars: tuple[ErrorBars, ...], took_s: float) -> Calibration:
+def load_per_core() -> float:
+    """How many processes wanted each core in the last minute."""
+    return round(os.getloadavg()[0] / (os.cpu_count() or 1), 2)
+
+
+def made_here(bars: tuple[ErrorBars, ...], took_s: float, load: float | None = None) -> Calibration:
     """The bars with what they are bound to."""
     return Calibration(
         version=__version__,
@@ -36,6 +42,7 @@ def made_here(bars: tuple[ErrorBars, ...], took_s: float) -> Calibration:
         at_ms=time.time_ns() // 1_000_000,
         took_s=round(took_s, 2),
         bars=bars,
+        load_per_core=load,
     )
 
 

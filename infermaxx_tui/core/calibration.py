@@ -92,6 +92,9 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
     """Unix time of its end."""
     took_s: float
     bars: tuple[ErrorBars, ...]
+    load_per_core: float | None = None
+    """What else ran in the minute before: the load average by the number of cores. Above 1 the errors are those of a
+    busy host."""
 
     def at_load(self, streams: int, rate_hz: float) -> ErrorBars | None:
         """The bars of the least load that was tried and is not below this one, else of the largest.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from infermaxx_tui.calibrate import LOAD_S, LOADS, CalibrationError, calibrate, seconds
 from infermaxx_tui.calibrated import keep
@@ -23,7 +23,7 @@ def instrument_items(
         found = calibrate(loads, load_s)
     except (CalibrationError, OSError) as error:
         return [Item(SECTION, "error bars", "unknown", f"could not calibrate: {error}")], None
-    items = [_item(bar) for bar in found.bars]
+    items = [*_busy(found), *(_item(bar) for bar in found.bars)]
     if all(bar.reason is not None for bar in found.bars):
         items.append(Item(SECTION, "kept", "unknown", "nothing: no load could be measured", "end what else runs here"))
         return items, found
@@ -32,6 +32,13 @@ def instrument_items(
     except OSError as error:
         items.append(Item(SECTION, "kept", "warn", f"not written: {error.strerror or error}"))
     return items, found
+
+
+def _busy(found: Calibration) -> Iterator[Item]:
+    load = found.load_per_core
+    if load is not None and load > 1.0:
+        said = f"{load:g} processes wanted each core: these are the errors of a busy host"
+        yield Item(SECTION, "host meanwhile", "warn", said, "calibrate again when nothing else runs")
 
 
 def _item(bar: ErrorBars) -> Item:

@@ -86,6 +86,13 @@ def test_the_verdict_shows_the_error_bars_and_why_others_are_missing() -> None:
     assert "n/a: no such clock here" in text
 
 
+def test_a_calibration_of_a_busy_host_says_so() -> None:
+    for load, said in ((None, False), (0.9, False), (7.5, True)):
+        made = msgspec.structs.replace(MADE, load_per_core=load)
+        text = verdict(watched(e.Calibrated(calibration=made, age_s=3600.0)))
+        assert ("on a busy host (load 7.5 a core)" in text) == said
+
+
 def test_without_a_calibration_the_verdict_says_why() -> None:
     text = verdict(watched(e.Calibrated(calibration=None, reason="nobody has calibrated this host")))
     assert "n/a: nobody has calibrated this host" in text

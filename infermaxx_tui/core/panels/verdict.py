@@ -57,7 +57,9 @@ def _instrument(verdict: Verdict, width: int, glyphs: Glyphs) -> list[Row]:
         del values[key]
     if seen.calibration is not None:
         bars = [error_text(bar) for bar in seen.calibration.bars]
-        values["calibration"] = f"{len(bars)} loads, by infermaxx {seen.calibration.version}"
+        load = seen.calibration.load_per_core
+        busy = "" if load is None or load <= 1.0 else f", on a busy host (load {load:g} a core)"
+        values["calibration"] = f"{len(bars)} loads, by infermaxx {seen.calibration.version}{busy}"
         rows = _values(values, missing, width, glyphs)
         return rows + [one for bar in bars for one in wrapped(bar, width, glyphs, "    ", "dim")]
     return _values(values, missing, width, glyphs)

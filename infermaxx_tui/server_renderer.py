@@ -155,11 +155,20 @@ class ServerRenderer:
     def _tokenize(self, body: dict[str, object]) -> tuple[int, ...]:
         return self._read("/tokenize", self._post("/tokenize", body), _Tokens).tokens
 
+    def _send(self, where: str, content: bytes) -> httpx.Response:
+        """Asks once more where the connection broke: it may have been an idle one that was just being closed at the
+        other end, and asking twice changes nothing."""
+        headers = {"content-type": "application/json"}
+        try:
+            return self._client.post(where, content=content, headers=headers)
+        except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
+            return self._client.post(where, content=content, headers=headers)
+
     def _post(self, route: str, body: dict[str, object]) -> bytes:
         where = f"{self._root}{route}"
         content = json.dumps({"model": self._model, **body}, ensure_ascii=False).encode()
         try:
-            answer = self._client.post(where, content=content, headers={"content-type": "application/json"})
+            answer = self._send(where, content)
         except httpx.HTTPError as error:
             raise TokenizerError(f"{where}: the server cannot be reached: {one_line(error)}") from None
         if answer.status_code == httpx.codes.OK:

@@ -76,13 +76,6 @@ def test_a_server_that_cuts_replies_short_is_not_judged(capped: tuple[Done, Path
     assert " capped" in done.err.splitlines()[-1]
 
 
-def test_a_server_that_hangs_fails_availability(shared: Place) -> None:
-    done = shared.run("demo", "--headless", "--json", "--fault", "hang")
-    assert done.code == ExitCode.FAIL
-    failed = [check["name"] for check in done.verdict["checks"] if check["outcome"] == "fail"]
-    assert failed == ["availability"]
-
-
 def test_a_fault_that_does_not_exist_is_named_with_its_neighbour(place: Place) -> None:
     done = place.run("demo", "--fault", "forget-oldst")
     assert done.code == ExitCode.USAGE

@@ -398,6 +398,12 @@ def _experiment(args: argparse.Namespace) -> int:
     return int(experiment(args, _console.emit, _console.narrate, _status))
 
 
+def _sweep(args: argparse.Namespace) -> int:
+    from infermaxx_tui.experiment.sweep import sweep
+
+    return int(sweep(args, _console.emit, _console.narrate, _status))
+
+
 def _transcripts(args: argparse.Namespace) -> int:
     from infermaxx_tui.transcripts_cli import output
 
@@ -419,6 +425,7 @@ _VERBS: dict[str, Callable[[argparse.Namespace], int]] = {
     "sim": _sim,
     "selftest": _selftest,
     "experiment": _experiment,
+    "sweep": _sweep,
     "transcripts": _transcripts,
     "_runner": _runner,
 }

@@ -165,11 +165,14 @@ def _add_experiment(verb: _Verb) -> None:
     made.add_argument("--new", action="store_true", help="start anew, though one of the same file is not finished")
     made.add_argument("--list", action="store_true", help="the experiments that were conducted")
     made.add_argument("--show", metavar="ID", help="what the results of one say: a folder, an id, or latest")
-    made.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="override a key (repeatable)")
-    made.add_argument("--api-key-env", default="VLLM_API_KEY", metavar="NAME", help="variable that holds the key")
-    made.add_argument("--no-gpu", action="store_true", help="read no GPU sensor")
-    _add_runs_dir(made, "where run folders go")
-    _add_json(made, "print JSON")
+    again = verb("sweep", "conduct all experiments of a folder anew, and say what moved since the last time")
+    again.add_argument("folder", metavar="DIR", help="a folder of experiment files")
+    for one in (made, again):
+        one.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="override a key (repeatable)")
+        one.add_argument("--api-key-env", default="VLLM_API_KEY", metavar="NAME", help="variable that holds the key")
+        one.add_argument("--no-gpu", action="store_true", help="read no GPU sensor")
+        _add_runs_dir(one, "where run folders go")
+        _add_json(one, "print JSON")
 
 
 def _add_kv(stats: argparse.ArgumentParser) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -11,13 +12,14 @@ import msgspec
 from infermaxx_tui import rundir
 from infermaxx_tui.core.experiment.answer import Answer, answer
 from infermaxx_tui.core.experiment.lines import answer_lines
+from infermaxx_tui.core.experiment.rows import ArmRow
 from infermaxx_tui.exitcodes import ExitCode
 from infermaxx_tui.experiment.ahead import ahead_lines
 from infermaxx_tui.experiment.conduct import conditions_of, conduct, open_folder, read_experiment
 from infermaxx_tui.experiment.folder import ExperimentFolder, find, list_experiments
 from infermaxx_tui.flags import UsageError
 from infermaxx_tui.follow import StatusLine
-from infermaxx_tui.rundir import RunError
+from infermaxx_tui.rundir import RunError, RunFolder
 
 
 def experiment(
@@ -53,7 +55,17 @@ def show(folder: ExperimentFolder, as_json: bool, emit: Callable[[Iterable[str]]
     except ValueError as error:
         raise RunError(f"{folder.id}: {error}") from None
     emit((answer_json(found),) if as_json else answer_lines(found))
+    if sys.stdout.isatty():
+        mark_read(folder)
     return ExitCode.PASS if is_whole(found) else ExitCode.INCONCLUSIVE
+
+
+def mark_read(folder: ExperimentFolder) -> None:
+    """Somebody has seen what the runs of this experiment came to."""
+    root = folder.path.parents[1]
+    for row in folder.rows():
+        if isinstance(row, ArmRow) and row.run is not None:
+            RunFolder(root / row.run).mark_read()
 
 
 def is_whole(found: Answer) -> bool:

@@ -140,7 +140,6 @@ def with_run(row: ArmRow, run: RunFolder, verdict: Verdict, asked: bool = False)
     died = verdict.ended is None
     stopped = asked or verdict.ended == "stopped"
     gated = verdict.ended == "gate"
-    run.mark_read()
     folder = model_of(row.settings.launch)
     facts = facts_of(folder) if folder is not None else None
     return msgspec.structs.replace(

@@ -243,3 +243,26 @@ def test_two_at_once_are_refused(place: Place, small: Path, free_port: int) -> N
         command.end()
     assert second.code == 2
     assert "is being conducted already" in second.err
+
+
+def test_a_sweep_conducts_all_again_and_says_no_movement_where_there_is_none(
+    place: Place, small: Path, free_port: int
+) -> None:
+    _experiment(place, small, free_port, _arm("clean"))
+    folder = place.root / "fleet"
+    folder.mkdir()
+    (place.root / "arms.toml").rename(folder / "arms.toml")
+    (folder / "broken.toml").write_text("name = 1\n", encoding="utf-8")
+    first = place.run("sweep", str(folder), "--no-gpu")
+    assert "the first of its kind" in first.out
+    assert "broken.toml: not conducted: broken.toml: name: expected `str`" in first.out
+    second = place.run("sweep", str(folder), "--no-gpu")
+    assert second.code == 3
+    assert "no movement" in second.out
+    assert second.out.count("unread: ") == 2
+    with (place.runs / "experiments" / "sweeps.jsonl").open("rb") as lines:
+        kept = [json.loads(line) for line in lines]
+    assert [row["outcome"][:9] for row in kept] == ["conducted", "not condu", "conducted", "not condu"]
+    assert kept[0]["since"]["last"] is None
+    assert kept[2]["since"]["last"] == kept[0]["since"]["now"]
+    assert place.inside("sweep", str(place.root / "fleet2")).complaint.endswith("holds no experiment files (*.toml)")

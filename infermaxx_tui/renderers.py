@@ -14,6 +14,8 @@ import re
 from pathlib import Path
 from typing import Protocol
 
+from tokenizers import Tokenizer
+
 from infermaxx_tui.core.chatform import (
     any_of,
     chat_messages,
@@ -79,6 +81,7 @@ class TransformersRenderer:
         self._added = {token.content: token_id for token_id, token in added.items()}
         self._control = any_of(token.content for token in added.values() if _is_control(token, written))
         self._sha256 = _vocabulary_sha256(self._tokenizer)
+        self._fast = _fast(self._tokenizer)
 
     @property
     def name(self) -> str:
@@ -129,6 +132,8 @@ class TransformersRenderer:
         return tuple(ids)
 
     def _encode_native(self, text: str) -> list[int]:
+        if self._fast is not None:
+            return self._fast.encode(text, add_special_tokens=False).ids
         return self._tokenizer.encode(text, add_special_tokens=False, verbose=False)
 
     @functools.cached_property
@@ -162,6 +167,16 @@ def _is_control(token: _AddedToken, template: str) -> bool:
         return False
     thinks = any(token.content in pair for pair in THINK_PAIRS)
     return token.special or thinks or token.content in template
+
+
+def _fast(tokenizer: _Tokenizer) -> Tokenizer | None:
+    """The Rust tokenizer inside, which gives the same ids without the wrapper's cost; None where there is none."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if not isinstance(backend, Tokenizer):
+        return None
+    backend.no_padding()
+    backend.no_truncation()
+    return backend
 
 
 def _vocabulary_sha256(tokenizer: _Tokenizer) -> str:

@@ -18,6 +18,7 @@ from infermaxx_tui.core.turns import (
     TemplateRefused,
     TemplateUnfit,
     TokenizerError,
+    TurnShape,
     brief_system,
     close_reply,
     closed_think_suffix,
@@ -28,6 +29,7 @@ from infermaxx_tui.core.turns import (
     reply_ids,
     scripted_turn,
     think_ids,
+    turn_shape,
 )
 
 __all__ = [
@@ -118,6 +120,7 @@ def _window(window: Window, tools: str, renderer: Renderer, truth: str) -> list[
     history: list[Message] = []
     ids: list[int] = []
     system: Message | None = None
+    shape: TurnShape | None = None
     for request in window.requests:
         if not done:
             system = next((message for message in request.delta if message.role == "system"), None)
@@ -129,7 +132,8 @@ def _window(window: Window, tools: str, renderer: Renderer, truth: str) -> list[
         ids += delta
         checked = truth == "all" or (truth == "last" and len(done) == len(window.requests) - 1)
         share = _share(tuple(ids), renderer.render(tuple(history), tools, True)) if checked else None
-        reply = reply_ids(renderer, system, request.reply)
+        shape = shape if shape is not None else turn_shape(renderer, system)
+        reply = reply_ids(renderer, system, request.reply, shape)
         done.append(TokenisedRequest(delta, reply, len(ids), not done, share))
         ids += reply
         history.append(request.reply)

@@ -148,13 +148,15 @@ def added_ids(renderer: Renderer, whole: Ids, before: Ids) -> Ids | None:
     return None
 
 
-def reply_ids(renderer: Renderer, system: Message | None, reply: Message) -> Ids:
+def reply_ids(renderer: Renderer, system: Message | None, reply: Message, known: TurnShape | None = None) -> Ids:
     """Ids of a recorded reply after the generation prompt, reasoning and tool calls included, and closed.
+
+    `known`: what `turn_shape` says, which is the same for all replies behind one system message.
 
     It is rendered as the last turn, so its reasoning is kept. Where the generation prompt opens a think block that the
     template leaves out of the reply, the block is closed here. Raises TemplateRefused and TemplateUnfit.
     """
-    shape = turn_shape(renderer, system)
+    shape = known if known is not None else turn_shape(renderer, system)
     whole = renderer.render((*_head(system), reply), "", False)
     body = added_ids(renderer, whole, shape.prompt_ids)
     if body is None:

@@ -29,6 +29,10 @@ class Continued(msgspec.Struct, frozen=True, kw_only=True):
     retired: TagsKnown
     """Tags that conversations had that are played again: one that comes back is stale."""
 
+    def used_up(self, duration_s: float | None) -> bool:
+        """Whether the segments before took all of the run's duration."""
+        return duration_s is not None and self.elapsed_s >= duration_s
+
     def tell(self, registry: RegistryBuilder) -> None:
         """Makes the tags of the segments before known."""
         for issued in self.issued:

@@ -85,6 +85,8 @@ async def play(
     recorder = Recorder(sink, clock, lost, spare)
     run = RunContext(prepared, client, recorder, stopper)
     _open_log(run, run_id)
+    if prepared.continued is not None and prepared.continued.used_up(prepared.scenario.duration_s):
+        stopper.ask("duration")
     instrument, beats = InstrumentWatch(run), Beats(run)
     watches: list[Callable[[], Awaitable[None]]] = [beats.run, instrument.run]
     watches += [partial(watch, run) for watch in (watch_stalls, _end_after_duration, _obey_stops)]
@@ -226,7 +228,7 @@ async def _end_after_duration(run: RunContext) -> None:
     duration_s = run.scenario.duration_s
     going_on = run.prepared.continued
     if duration_s is not None:
-        await anyio.sleep(max(duration_s - (going_on.elapsed_s if going_on is not None else 0.0), 0.0))
+        await anyio.sleep(duration_s - (going_on.elapsed_s if going_on is not None else 0.0))
         run.stopper.ask("duration")
 
 

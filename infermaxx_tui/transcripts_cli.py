@@ -104,7 +104,7 @@ def stats_output(
     renderer = resolve(tokenizer, None, "", None, None)
     name = TokenizerName(renderer.name, exact=tokenizer != "shipped")
     report = PrefixReport(renderer, prefix)
-    stats = describe(report.watched(sessions), lambda session: _measure(session, renderer), name, pool, asked, seed)
+    stats = describe(report.watched(sessions), lambda session: measured(session, renderer), name, pool, asked, seed)
     if not stats.sessions:
         raise _nothing(paths[0])
     if as_json:
@@ -231,7 +231,8 @@ def _files(path: str) -> tuple[tuple[Path, ...], bool]:
     return (found,), True
 
 
-def _measure(session: Session, renderer: Renderer) -> Measured:
+def measured(session: Session, renderer: Renderer) -> Measured:
+    """The sizes of a session's requests by this tokenizer."""
     tokenised = tokenise_cached(session, renderer, truth="none")
     replies = tuple(len(request.reply_ids) for request in tokenised.requests)
     prompts = (request.prompt_tokens for request in tokenised.requests)

@@ -20,6 +20,7 @@ from infermaxx_tui.core.scenario import ScenarioError
 from infermaxx_tui.experiment import folder as folders
 from infermaxx_tui.experiment.adopt import adopt
 from infermaxx_tui.experiment.folder import ExperimentFolder, left
+from infermaxx_tui.experiment.peaks import peaks_of
 from infermaxx_tui.experiment.step import Conditions, blank_row, conduct_step, wish_of
 from infermaxx_tui.follow import StatusLine
 from infermaxx_tui.launch import Interrupted, Relay, relayed
@@ -73,6 +74,7 @@ def open_folder(root: Path, asked: Asked, anew: bool) -> tuple[ExperimentFolder,
     name = asked.experiment.name
     if not anew and (known := folders.unfinished(root, name, asked.sha256)) is not None:
         return known, True
+    peaks, counted_by = peaks_of(asked.experiment.sessions, asked.source.parent, asked.source.name)
     made = folders.create(root, time.strftime("%Y%m%d-%H%M%S"), name, secrets.token_hex(2))
     replace_file(made.file, asked.text.encode())
     made.append(
@@ -87,6 +89,8 @@ def open_folder(root: Path, asked: Asked, anew: bool) -> tuple[ExperimentFolder,
             order=tuple((step.arm, step.boot) for step in steps(asked.experiment)),
             margin=asked.experiment.margin,
             matrix=asked.experiment.matrix,
+            peaks_tokens=peaks,
+            peaks_by=counted_by,
             claims=asked.experiment.predictions,
             claims_sha256=sha256_of(asked.experiment.predictions),
         )

@@ -97,7 +97,7 @@ class Experiment(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True
     matrix: Matrix | None = None
     """Two levers alone and together, so that their interaction is reckoned."""
     sessions: tuple[str, ...] = ()
-    """Transcripts, as globs or bare names: how many of them each arm's pool holds. The shipped ones if left out."""
+    """Transcripts, as globs or bare names: how many of them each arm's pool holds."""
     predictions: tuple[Claim, ...] = ()
 
 

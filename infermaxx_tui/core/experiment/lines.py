@@ -12,8 +12,9 @@ from infermaxx_tui.core.experiment.flips import Flips
 from infermaxx_tui.core.experiment.identity import identity_text
 from infermaxx_tui.core.experiment.matrix import matrix_lines
 from infermaxx_tui.core.experiment.moved import Movement
-from infermaxx_tui.core.experiment.rows import ArmRow
+from infermaxx_tui.core.experiment.rows import ArmRow, Registered
 from infermaxx_tui.core.experiment.scored import ScoredClaim
+from infermaxx_tui.core.kv_report import fit
 from infermaxx_tui.core.measures import measure_text
 from infermaxx_tui.core.regime import Regime
 
@@ -30,6 +31,7 @@ def answer_lines(answer: Answer) -> Iterator[str]:
     for arm in answer.arms:
         yield ""
         yield from arm_lines(arm)
+        yield from _pool_lines(arm, first)
     if answer.matrix:
         yield ""
         yield from matrix_lines(answer.matrix)
@@ -65,6 +67,21 @@ def arm_lines(arm: ArmAnswer) -> Iterator[str]:
         yield f"  {flips_text(arm.flips)}"
     if arm.identity is not None:
         yield f"  {identity_text(arm.identity)}"
+
+
+def _pool_lines(arm: ArmAnswer, first: Registered) -> Iterator[str]:
+    """Which real sessions the pool holds, by their largest requests, and what was really held in it."""
+    peaks = first.peaks_tokens
+    pools = {int(value) for one in arm.measures if one.name == "pool.tokens" for value in one.values}
+    for pool in sorted(pools) if peaks else ():
+        over = sum(peak > pool for peak in peaks)
+        yield (
+            f"  of {len(peaks)} real sessions (largest {max(peaks):,} tokens by {first.peaks_by}) {over} exceed a pool"
+            f" of {pool:,} alone, {fit(peaks, pool)} fit together"
+        )
+    served = [value for one in arm.measures if one.name == "depth.reached_tokens" for value in one.values]
+    if pools and served:
+        yield f"  start-up says {max(pools):,} tokens; the longest request that was served is {max(served):,.0f}"
 
 
 def word_text(row: ArmRow) -> str:

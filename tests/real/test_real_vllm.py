@@ -14,8 +14,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from infermaxx_tui.core.events import QualityAsked, Record, RequestEnded
 from infermaxx_tui.core.scenario import parse_scenario
 from infermaxx_tui.core.verdict import Verdict, read_verdict
+from infermaxx_tui.log import read_log
 from infermaxx_tui.server.launch import LaunchedServer
 from infermaxx_tui.shipped import find_scenario
 
@@ -126,3 +128,138 @@ def test_chat_replay_counts_what_the_server_counts(url: str, tmp_path: Path) -> 
     isolation = next(check for check in verdict.checks if check.name == "isolation")
     assert not isolation.required
     _counts_agree(verdict)
+
+
+def _logged(runs: Path) -> list[RequestEnded]:
+    """How the requests of the only run in a folder ended."""
+    (folder,) = (path.parent for path in runs.glob("*/events.jsonl"))
+    events = [record.event for record in read_log(folder) if isinstance(record, Record)]
+    return [event for event in events if isinstance(event, RequestEnded)]
+
+
+def _one_session(path: Path, depth: int, *more: str) -> list[str]:
+    """Flags that play one transcript by one conversation to so many tokens."""
+    settings = (
+        f'transcripts.paths=["{path}"]',
+        "sessions.count=1",
+        "sessions.at_once=1",
+        "sessions.rounds=1",
+        f"sessions.target_depth={depth}",
+        *more,
+    )
+    return [word for setting in settings for word in ("--set", setting)]
+
+
+def test_a_session_of_claude_code_is_replayed_from_its_own_file(url: str, tmp_path: Path) -> None:
+    found = "\n".join(f"{n:3} def part_{n}(): return {n} + offset  # off by one?" for n in range(16))
+    use = [{"type": "tool_use", "id": "t1", "name": "Read", "input": {"path": "src/app.py"}}]
+    result = [{"type": "tool_result", "tool_use_id": "t1", "content": found}]
+    said = [{"type": "text", "text": "The offset is one too large in all of them."}]
+    records = [
+        ("user", "u", None, {"role": "user", "content": "Read src/app.py and say in one line what is wrong."}),
+        ("assistant", "a", "u", {"id": "m1", "role": "assistant", "content": use}),
+        ("user", "r", "a", {"role": "user", "content": result}),
+        ("assistant", "b", "r", {"id": "m2", "role": "assistant", "content": said}),
+    ]
+    file = tmp_path / "S.jsonl"
+    lines = ({"sessionId": "S", "type": kind, "uuid": own, "parentUuid": parent, "message": message}
+             for kind, own, parent, message in records)  # fmt: skip
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    code, verdict = _run(url, tmp_path / "runs", "cpu-recall", *_one_session(file, 330, "limits.min_recalls=1"))
+    ended = _logged(tmp_path / "runs")
+    turns = [one for one in ended if one.kind == "turn"]
+    assert len(turns) == 2, _outcomes(verdict)
+    assert all(one.outcome == "ok" and not one.forced for one in ended)
+    assert [one.prefix_shared for one in turns] == [None, 1.0]
+    assert code in (0, 3)
+    assert _outcomes(verdict)["recall"] == "pass"
+    _counts_agree(verdict)
+
+
+def test_a_trace_of_lengths_is_replayed_in_exactly_those(url: str, tmp_path: Path) -> None:
+    rows = [(130, 10, [1, 2, 3]), (290, 12, [1, 2, 4, 5, 6]), (330, 8, [1, 2, 4, 5, 7, 8])]
+    keys = ("input_length", "output_length", "hash_ids")
+    file = tmp_path / "trace.jsonl"
+    file.write_text(
+        "".join(
+            json.dumps({"session_id": "one", "timestamp": 1000 * n, **dict(zip(keys, row, strict=True))}) + "\n"
+            for n, row in enumerate(rows)
+        ),
+        encoding="utf-8",
+    )
+    bare = (
+        "canaries.per_session=0",
+        "canaries.plant_at=[]",
+        "canaries.tail=false",
+        "canaries.absent=false",
+        "limits.min_recalls=0",
+    )
+    code, verdict = _run(url, tmp_path / "runs", "cpu-recall", *_one_session(file, 400, *bare))
+    turns = _logged(tmp_path / "runs")
+    assert [(one.prompt_tokens, one.completion_tokens) for one in turns] == [row[:2] for row in rows]
+    assert all(one.outcome == "ok" and one.forced and one.finish_reason == "length" for one in turns)
+    assert [one.prefix_shared for one in turns] == [None, 1.0, 1.0]
+    assert turns[1].cached_tokens is not None
+    assert turns[1].cached_tokens >= 128, "the first block of the last prompt comes from the cache"
+    degeneration = next(check for check in verdict.checks if check.name == "degeneration")
+    assert degeneration.outcome == "not_evaluable"
+    assert (degeneration.advice or "").startswith("blind to degeneration")
+    assert verdict.regime.replies_mode == "length_matched"
+    assert (code, verdict.verdict) == (3, "INCONCLUSIVE")
+    _counts_agree(verdict)
+
+
+def _program(*words: str) -> str:
+    command = [sys.executable, "-m", "infermaxx_tui", *words]
+    return subprocess.run(command, capture_output=True, check=False, timeout=60).stdout.decode()
+
+
+def test_answers_are_told_apart_and_speeds_of_a_failed_gate_are_shown_nowhere(
+    url: str, tmp_path: Path, pytestconfig: pytest.Config
+) -> None:
+    """A model of this size answers a few tasks rightly, most wrongly, and talks past its budget in others."""
+    whole = bool(pytestconfig.getoption("--long"))
+    tasks, budget, when = (24, 128, '["before", "during", "after"]') if whole else (12, 32, '["before", "during"]')
+    demanded = {
+        "sessions.count": 2,
+        "sessions.at_once": 2,
+        "sessions.target_depth": 400,
+        "quality.tasks": tasks,
+        "quality.max_tokens": budget,
+        "quality.when": when,
+        "limits.min_quality": 0.9,
+        "limits.min_recalls": 2,
+    }
+    code, verdict = _run(url, tmp_path, "cpu-recall", *(w for key, one in demanded.items() for w in _set(key, one)))
+    quality = next(check for check in verdict.checks if check.name == "quality")
+    assert (code, verdict.verdict, quality.outcome, quality.cause) == (1, "FAIL", "fail", "alone_too")
+    assert _outcomes(verdict)["isolation"] != "fail"
+    assert _outcomes(verdict)["availability"] == "pass"
+    (folder,) = tmp_path.iterdir()
+    events = [record.event for record in read_log(folder) if isinstance(record, Record)]
+    phase_of = {event.req: event.phase for event in events if isinstance(event, QualityAsked)}
+    ended = [event for event in events if isinstance(event, RequestEnded) and event.req in phase_of]
+    for phase in verdict.quality:
+        marks = (phase.right, phase.wrong, phase.capped, phase.error, phase.not_asked)
+        cut = [one for one in ended if phase_of[one.req] == phase.phase and one.finish_reason == "length"]
+        assert sum(marks) == phase.planned == tasks
+        assert phase.capped == len(cut)
+        assert min(phase.right, phase.wrong, phase.capped) >= 1
+        assert (phase.error, phase.not_asked) == (0, 0)
+    _nowhere(verdict, folder)
+
+
+def _set(key: str, value: object) -> tuple[str, str]:
+    return "--set", f"{key}={value}"
+
+
+def _nowhere(verdict: Verdict, folder: Path) -> None:
+    """No command shows a speed of this run, and each says why."""
+    assert verdict.speed_withheld is not None
+    assert (verdict.instrument.gap_p50_ms, verdict.pace) == (None, None)
+    said = _program("judge", str(folder))
+    assert f"Speeds are withheld: {verdict.speed_withheld}" in " ".join(said.split())
+    beside = _program("compare", str(folder), str(folder))
+    assert "withheld" in next(line for line in beside.splitlines() if "gap p50" in line)
+    for text in (said, beside, _program("runs", "--runs-dir", str(folder.parent))):
+        assert "tok/s" not in text

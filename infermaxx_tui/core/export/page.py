@@ -14,7 +14,7 @@ from infermaxx_tui.core.gpu_verdict import sensor_lines
 from infermaxx_tui.core.judges.check import Check, Evidence, by_reason
 from infermaxx_tui.core.verdict import rounded
 
-_STYLE = """
+PAGE_STYLE = """
 :root{color-scheme:light dark;--ink:#1a1d21;--dim:#5d6670;--line:#d5d9de;--paper:#fff;--soft:#f3f5f7;
 --ok:#0b7a3e;--bad:#b3261e;--warn:#8a5a00}
 @media (prefers-color-scheme:dark){:root{--ink:#e8eaed;--dim:#9aa4af;--line:#394049;--paper:#14171a;--soft:#1d2126;
@@ -47,27 +47,29 @@ def html_text(shown: Picture) -> str:
         '<!doctype html><html lang="en"><head><meta charset="utf-8">',
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">",
         '<meta name="viewport" content="width=device-width,initial-scale=1">',
-        f"<title>{_text(title)}</title><style>{STYLE}{_STYLE}</style></head><body>",
+        f"<title>{plain(title)}</title><style>{STYLE}{PAGE_STYLE}</style></head><body>",
         *_head(shown),
-        *_section("Checks", _checks(verdict.checks)),
-        *_section("Over time", _pictures(shown)),
-        *_section("Requests", _requests(shown)),
-        *_section("Gates", _gates(shown)),
-        *_section("Predictions", _predictions(shown)),
-        *_section("Sensors", [f"<p>{_text(line)}</p>" for line in sensor_lines(verdict.sensors)]),
-        *_section("Regime", _table(_plain(verdict.regime), verdict.regime.missing)),
-        *_section("Limits", _table(_plain(verdict.limits), {})),
-        *_section("Instrument", _table(_plain(verdict.instrument), {})),
-        f'<p class="dim">{_text(shown.program)}; {_text(_shared(shown))}</p></body></html>\n',
+        *section("Checks", _checks(verdict.checks)),
+        *section("Over time", _pictures(shown)),
+        *section("Requests", _requests(shown)),
+        *section("Gates", _gates(shown)),
+        *section("Predictions", _predictions(shown)),
+        *section("Sensors", [f"<p>{plain(line)}</p>" for line in sensor_lines(verdict.sensors)]),
+        *section("Regime", _table(_plain(verdict.regime), verdict.regime.missing)),
+        *section("Limits", _table(_plain(verdict.limits), {})),
+        *section("Instrument", _table(_plain(verdict.instrument), {})),
+        f'<p class="dim">{plain(shown.program)}; {plain(_shared(shown))}</p></body></html>\n',
     ]
     return "\n".join(parts)
 
 
-def _text(value: object) -> str:
+def plain(value: object) -> str:
+    """As text of a page: harmless to a terminal, and no markup."""
     return escape(harmless(str(value)), quote=True)
 
 
-def _section(name: str, body: Iterable[str]) -> list[str]:
+def section(name: str, body: Iterable[str]) -> list[str]:
+    """A part of a page under its name; nothing if it holds nothing."""
     some = list(body)
     return [f"<section><h2>{name}</h2>", *some, "</section>"] if some else []
 
@@ -80,15 +82,15 @@ def _shared(shown: Picture) -> str:
 
 def _head(shown: Picture) -> list[str]:
     verdict = shown.verdict
-    said = [f'<div class="banner">{_text(mark)}</div>' for mark in shown.marks]
+    said = [f'<div class="banner">{plain(mark)}</div>' for mark in shown.marks]
     return [
         *said,
         f'<div class="word {_VERDICTS[verdict.verdict]}">{verdict.verdict}</div>',
-        f"<h1>{_text(verdict.scenario or 'unknown scenario')}</h1>",
-        f'<p class="dim">{_text(verdict.run or "")}, ended: {_text(verdict.ended or "the log does not say")}</p>',
-        f"<p>{_text(verdict.scope)}</p>",
+        f"<h1>{plain(verdict.scenario or 'unknown scenario')}</h1>",
+        f'<p class="dim">{plain(verdict.run or "")}, ended: {plain(verdict.ended or "the log does not say")}</p>',
+        f"<p>{plain(verdict.scope)}</p>",
         *(
-            [f'<p class="bad">Speeds are withheld: {_text(verdict.speed_withheld)}</p>']
+            [f'<p class="bad">Speeds are withheld: {plain(verdict.speed_withheld)}</p>']
             if verdict.speed_withheld
             else []
         ),
@@ -105,13 +107,13 @@ def _checks(checks: Iterable[Check]) -> list[str]:
         required = "" if check.required else ' <span class="dim">not required</span>'
         count = f"{check.n_evaluated}" if check.n_planned is None else f"{check.n_evaluated}/{check.n_planned}"
         bound = "" if check.bound95 is None else f"{check.bound95:.2%}"
-        said = [_text(check.advice)] if check.advice else []
+        said = [plain(check.advice)] if check.advice else []
         if check.cause:
-            said.append(f"cause: {_text(check.cause)}")
+            said.append(f"cause: {plain(check.cause)}")
         if check.excluded:
-            said.append(f'<span class="dim">left out: {_text(by_reason(check.excluded))}</span>')
+            said.append(f'<span class="dim">left out: {plain(by_reason(check.excluded))}</span>')
         rows.append(
-            f'<tr><th>{_text(check.name)}</th><td class="{style}">{word}{required}</td><td class="n">{count}</td>'
+            f'<tr><th>{plain(check.name)}</th><td class="{style}">{word}{required}</td><td class="n">{count}</td>'
             f'<td class="n">{bound}</td><td>{"<br>".join(said)}{_witnesses(check.evidence)}</td></tr>'
         )
     return [*rows, "</tbody></table>"]
@@ -120,7 +122,7 @@ def _checks(checks: Iterable[Check]) -> list[str]:
 def _witnesses(evidence: tuple[Evidence, ...]) -> str:
     if not evidence:
         return ""
-    lines = "".join(f"<pre>{_text(witness(one))}</pre>" for one in evidence)
+    lines = "".join(f"<pre>{plain(witness(one))}</pre>" for one in evidence)
     word = "witness" if len(evidence) == 1 else "witnesses"
     return f"<details><summary>{len(evidence)} {word}</summary>{lines}</details>"
 
@@ -153,7 +155,7 @@ def _requests(shown: Picture) -> list[str]:
     if not counts:
         return []
     rows = [
-        f'<tr><td>{_text(kind)}</td><td>{_text(outcome)}</td><td>{_text(cls)}</td><td class="n">{count}</td></tr>'
+        f'<tr><td>{plain(kind)}</td><td>{plain(outcome)}</td><td>{plain(cls)}</td><td class="n">{count}</td></tr>'
         for (kind, outcome, cls), count in sorted(counts.items())
     ]
     head = "<table><thead><tr><th>kind</th><th>outcome</th><th>reply</th><th>requests</th></tr></thead><tbody>"
@@ -162,8 +164,8 @@ def _requests(shown: Picture) -> list[str]:
 
 def _gates(shown: Picture) -> list[str]:
     rows = [
-        f"<tr><th>{_text(gate.name)}</th><td>{_text(gate.when)}</td><td>{_text(gate.outcome)}</td>"
-        f"<td>{_text(gate.said)}{'<br>' + _text(gate.advice) if gate.advice else ''}</td></tr>"
+        f"<tr><th>{plain(gate.name)}</th><td>{plain(gate.when)}</td><td>{plain(gate.outcome)}</td>"
+        f"<td>{plain(gate.said)}{'<br>' + plain(gate.advice) if gate.advice else ''}</td></tr>"
         for gate in shown.verdict.gates
     ]
     return ["<table><tbody>", *rows, "</tbody></table>"] if rows else []
@@ -171,7 +173,7 @@ def _gates(shown: Picture) -> list[str]:
 
 def _predictions(shown: Picture) -> list[str]:
     some = [rounded(msgspec.to_builtins(one)) for one in shown.verdict.predictions]
-    return [f"<pre>{_text(one)}</pre>" for one in some]
+    return [f"<pre>{plain(one)}</pre>" for one in some]
 
 
 def _plain(value: msgspec.Struct) -> dict[str, object]:
@@ -186,6 +188,6 @@ def _table(values: Mapping[str, object], missing: Mapping[str, str]) -> list[str
     for key, value in values.items():
         if key == "missing":
             continue
-        said = _text(value) if value is not None else f'<span class="dim">{_text(missing.get(key, "not known"))}</span>'
-        rows.append(f'<tr><td class="k">{_text(key)}</td><td>{said}</td></tr>')
+        said = plain(value) if value is not None else f'<span class="dim">{plain(missing.get(key, "not known"))}</span>'
+        rows.append(f'<tr><td class="k">{plain(key)}</td><td>{said}</td></tr>')
     return ["<table><tbody>", *rows, "</tbody></table>"]

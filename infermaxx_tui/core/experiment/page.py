@@ -1,0 +1,119 @@
+"""An experiment as one HTML page or as Markdown, and many of them as a page of living results. Nothing is fetched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from infermaxx_tui.core.display import harmless
+from infermaxx_tui.core.experiment.answer import Answer
+from infermaxx_tui.core.experiment.curves import chart_svg, charts
+from infermaxx_tui.core.experiment.fleet import fleet_table
+from infermaxx_tui.core.experiment.lines import answer_lines, claim_text
+from infermaxx_tui.core.experiment.matrix import matrix_lines
+from infermaxx_tui.core.experiment.table import Cell, Table, arms_table, markdown_table
+from infermaxx_tui.core.export.charts import STYLE
+from infermaxx_tui.core.export.page import PAGE_STYLE, plain, section
+
+_SIMULATED = "SIMULATED: played on the embedded server; nothing here says anything about a real one"
+_WIDE = "body{max-width:1280px}.wide{overflow-x:auto}.struck{text-decoration:line-through;color:var(--dim)}"
+
+
+def html_text(found: Answer, name: str) -> str:
+    """The page of one experiment; `name` is its folder's."""
+    first = found.registered
+    return _page(
+        first.experiment,
+        [
+            *([f'<div class="banner">{_SIMULATED}</div>'] if found.simulated else []),
+            f"<h1>{plain(first.experiment)}</h1><p>{plain(first.question)}</p>",
+            f'<p class="dim">{plain(name)}, {plain(first.program)}{"" if found.finished else ", not finished"}</p>',
+            *section("Arms", _table(arms_table(found))),
+            *section("Pictures", [chart_svg(chart) for chart in charts(found)]),
+            *section("What moved", _lines(answer_lines(found))),
+            *section("Two levers together", _lines(matrix_lines(found.matrix) if found.matrix else ())),
+            *section("Claims", [f"<p>{plain(claim_text(one))}</p>" for one in found.claims]),
+            *section("Runs", _runs(found)),
+            *section("The file as it was asked", [f"<pre>{plain(first.file)}</pre>"]),
+        ],
+    )
+
+
+def fleet_html(named: Sequence[tuple[str, Answer]], runs: Table | None = None) -> str:
+    """The page of living results: the newest of each experiment, one row an arm, and every run beside it."""
+    table = fleet_table(named)
+    simulated = [name for name, found in named if found.simulated]
+    return _page(
+        "living results",
+        [
+            "<h1>Living results</h1>",
+            "<p>The newest results of each experiment. A figure stands with its depth and how often it was taken; what"
+            " is struck through failed a check of content, and has no speed.</p>",
+            *([f'<div class="banner">SIMULATED: {plain(", ".join(simulated))}</div>'] if simulated else []),
+            *section("Arms", _table(table)),
+            *(section("Runs", _table(runs)) if runs is not None else []),
+        ],
+    )
+
+
+def _page(title: str, body: Iterable[str]) -> str:
+    parts = [
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">',
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">",
+        '<meta name="viewport" content="width=device-width,initial-scale=1">',
+        f"<title>{plain(title)}</title><style>{STYLE}{PAGE_STYLE}{_WIDE}</style></head><body>",
+        *body,
+        "</body></html>\n",
+    ]
+    return "\n".join(parts)
+
+
+def _table(table: Table) -> Iterator[str]:
+    if not table.rows:
+        return
+    yield '<div class="wide"><table><thead><tr>'
+    yield "".join(f"<th>{plain(name)}</th>" for name in table.head)
+    yield "</tr></thead><tbody>"
+    for row in table.rows:
+        yield f"<tr>{''.join(map(_cell, row))}</tr>"
+    yield "</tbody></table></div>"
+
+
+def _cell(cell: Cell) -> str:
+    text = f'<span class="struck">{plain(cell.text)}</span>' if cell.struck else plain(cell.text)
+    return f'<td>{text}<div class="dim">{plain(cell.below)}</div></td>' if cell.below else f"<td>{text}</td>"
+
+
+def _lines(lines: Iterable[str]) -> list[str]:
+    text = "\n".join(harmless(line) for line in lines)
+    return [f"<pre>{plain(text)}</pre>"] if text else []
+
+
+def _runs(found: Answer) -> list[str]:
+    """Each start with the run that it came to; the rows beside this page hold the whole configuration."""
+    rows = tuple(
+        (Cell(arm.name), Cell(str(row.boot + 1)), Cell(row.run or "none"), Cell(row.verdict or row.outcome))
+        for arm in found.arms
+        for row in arm.rows
+    )
+    return list(_table(Table(("arm", "start", "run", "verdict"), rows)))
+
+
+def markdown_text(found: Answer, name: str) -> str:
+    """The same for a repository or an issue."""
+    first = found.registered
+    table = markdown_table(arms_table(found))
+    lines = [
+        f"# {harmless(first.experiment)}",
+        "",
+        *([f"**{_SIMULATED}**", ""] if found.simulated else []),
+        harmless(first.question),
+        "",
+        *table,
+        "",
+        "```",
+        *(harmless(line).replace("```", "'''") for line in answer_lines(found)),
+        "```",
+        "",
+        f"{harmless(name)}, {harmless(first.program)}",
+    ]
+    return "\n".join(lines) + "\n"

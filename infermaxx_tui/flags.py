@@ -164,6 +164,7 @@ def _add_experiment(verb: _Verb) -> None:
     made.add_argument("--dry-run", action="store_true", help="arms, levers, boots and hours; nothing is started")
     made.add_argument("--new", action="store_true", help="start anew, though one of the same file is not finished")
     made.add_argument("--list", action="store_true", help="the experiments that were conducted")
+    made.add_argument("--fleet", action="store_true", help="the newest results of all of them, and a page of them")
     made.add_argument("--show", metavar="ID", help="what the results of one say: a folder, an id, or latest")
     again = verb("sweep", "conduct all experiments of a folder anew, and say what moved since the last time")
     again.add_argument("folder", metavar="DIR", help="a folder of experiment files")

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
 from infermaxx_tui import rundir
 from infermaxx_tui.core.experiment.answer import Answer, answer
+from infermaxx_tui.core.experiment.curves import svg_text
+from infermaxx_tui.core.experiment.fleet import fleet_table
 from infermaxx_tui.core.experiment.lines import answer_lines
+from infermaxx_tui.core.experiment.page import fleet_html, html_text, markdown_text
 from infermaxx_tui.core.experiment.rows import ArmRow
+from infermaxx_tui.core.experiment.table import Cell, Table, markdown_table
 from infermaxx_tui.exitcodes import ExitCode
 from infermaxx_tui.experiment.ahead import ahead_lines
 from infermaxx_tui.experiment.conduct import conditions_of, conduct, open_folder, read_experiment
-from infermaxx_tui.experiment.folder import ExperimentFolder, find, list_experiments
+from infermaxx_tui.experiment.folder import SUBFOLDER, ExperimentFolder, find, list_experiments
 from infermaxx_tui.flags import UsageError
 from infermaxx_tui.follow import StatusLine
-from infermaxx_tui.rundir import RunError, RunFolder
+from infermaxx_tui.rundir import RunError, RunFolder, replace_file
+from infermaxx_tui.runlist import RunRow, describe_runs
 
 
 def experiment(
@@ -33,6 +39,8 @@ def experiment(
     if args.list:
         emit(list_lines(root))
         return ExitCode.PASS
+    if args.fleet:
+        return fleet(root, emit)
     if args.show is not None:
         return show(find(root, args.show), args.json, emit)
     if args.file is None:
@@ -54,10 +62,47 @@ def show(folder: ExperimentFolder, as_json: bool, emit: Callable[[Iterable[str]]
         found = answer(folder.rows())
     except ValueError as error:
         raise RunError(f"{folder.id}: {error}") from None
+    write_pages(folder, found)
     emit((answer_json(found),) if as_json else answer_lines(found))
     if sys.stdout.isatty():
         mark_read(folder)
     return ExitCode.PASS if is_whole(found) else ExitCode.INCONCLUSIVE
+
+
+def write_pages(folder: ExperimentFolder, found: Answer) -> None:
+    """report.html, report.md and picture.svg in the experiment's folder: each whole, and nothing that is fetched."""
+    with suppress(OSError):
+        for name, text in (
+            ("report.html", html_text(found, folder.id)),
+            ("report.md", markdown_text(found, folder.id)),
+            ("picture.svg", svg_text(found)),
+        ):
+            replace_file(folder.path / name, text.encode())
+
+
+def fleet(root: Path, emit: Callable[[Iterable[str]], None]) -> ExitCode:
+    """The newest results of every experiment as a table, and as a page beside them."""
+    named, unread = [], list[str]()
+    for folder in list_experiments(root):
+        try:
+            named.append((folder.id, answer(folder.rows())))
+        except (RunError, ValueError) as error:
+            unread.append(f"{folder.id}: {error}")
+    if not named:
+        emit(("no experiments yet; `infermaxx experiment FILE` conducts one", *unread))
+        return ExitCode.PASS
+    page = root / SUBFOLDER / "index.html"
+    replace_file(page, fleet_html(named, runs_table(describe_runs(rundir.list_runs(root)))).encode())
+    emit((*markdown_table(fleet_table(named)), *unread, f"page: {page}"))
+    return ExitCode.PASS
+
+
+def runs_table(rows: Sequence[RunRow]) -> Table:
+    """Every run, those of experiments among them."""
+    return Table(
+        ("run", "when", "scenario", "verdict"),
+        tuple((Cell(row.run), Cell(row.when), Cell(row.scenario), Cell(row.verdict or row.state)) for row in rows),
+    )
 
 
 def mark_read(folder: ExperimentFolder) -> None:

@@ -153,6 +153,7 @@ def with_run(row: ArmRow, run: RunFolder, verdict: Verdict, asked: bool = False)
         run=run.id,
         verdict=verdict.verdict,
         checks={check.name: check.outcome for check in verdict.checks},
+        unjudged=tuple(check.name for check in verdict.checks if check.required and check.outcome == "not_evaluable"),
         simulated=verdict.simulated,
         regime=verdict.regime,
         startup=verdict.startup,

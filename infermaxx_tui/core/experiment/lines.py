@@ -89,9 +89,8 @@ def word_text(row: ArmRow) -> str:
     if row.verdict is None:
         return row.outcome
     against = [name for name, outcome in row.checks.items() if outcome == "fail"]
-    if row.verdict == "INCONCLUSIVE":
-        against += [name for name, outcome in row.checks.items() if outcome == "not_evaluable"]
-    return f"{row.verdict} ({', '.join(against)})" if against and row.verdict != "PASS" else row.verdict
+    against += row.unjudged if row.verdict == "INCONCLUSIVE" else ()
+    return f"{row.verdict} ({', '.join(against)})" if against else row.verdict
 
 
 def lever_text(arm: ArmAnswer) -> str:

@@ -84,6 +84,8 @@ class ArmRow(Row, frozen=True, kw_only=True, tag="arm"):
     verdict: str | None = None
     checks: dict[str, str] = {}
     """Outcome of each check by name."""
+    unjudged: tuple[str, ...] = ()
+    """Required checks that could not say."""
     simulated: bool = False
     regime: RegimeReached | None = None
     startup: StartupFacts | None = None

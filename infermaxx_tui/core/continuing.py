@@ -23,10 +23,15 @@ _ALIKE: Final = 0.05
 def unfinished(planned: Plan, ended: Mapping[int, str | None]) -> frozenset[int]:
     """Conversations to be played again. `ended`: how each one that began came to its end, None for one that did not.
 
-    A conversation and those that run under it stand and fall together.
+    A conversation and those that run under it stand and fall together. One that would be alone in its wave is played
+    with the whole wave: a lone conversation shows nothing of what many at once do to one another.
     """
     parents = {one.session: one.parent for one in planned.conversations}
     broken = {root(one.session, parents) for one in planned.conversations if ended.get(one.session) not in WHOLE}
+    for wave in planned.waves:
+        roots = {root(one.session, parents) for one in wave}
+        if len(roots & broken) == 1:
+            broken |= roots
     return frozenset(session for session in parents if root(session, parents) in broken)
 
 

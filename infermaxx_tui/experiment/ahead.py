@@ -36,14 +36,12 @@ def ahead_lines(asked: Asked, root: Path) -> Iterator[str]:
 
 
 def _what(one: Settings) -> str:
-    lever = (
-        "control"
-        if one.parent is None
-        else f"against {one.parent}, moves "
-        + ", ".join(f"{name}={one.levers.get(name, 'without')}" for name in one.moved)
-    )
+    """A control by its whole server, any other arm by what it changes."""
+    if one.parent is not None:
+        moved = ", ".join(f"{name}={one.levers.get(name, 'without')}" for name in one.moved)
+        return f"against {one.parent}, moves {moved}"
     where = one.url or " ".join(one.launch) or f"embedded server ({' '.join(one.sim)})"
-    return f"{lever}; {where}"
+    return f"control; {' '.join(where.split())}"
 
 
 def model_lines(one: Settings) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from infermaxx_tui.checkpoint import find_checkpoint
 from infermaxx_tui.core.experiment.figures import answers, bandwidth, figures
 from infermaxx_tui.core.experiment.file import Experiment
 from infermaxx_tui.core.experiment.levers import Settings
@@ -140,7 +141,8 @@ def with_run(row: ArmRow, run: RunFolder, verdict: Verdict, asked: bool = False)
     died = verdict.ended is None
     stopped = asked or verdict.ended == "stopped"
     gated = verdict.ended == "gate"
-    folder = model_of(row.settings.launch)
+    local = verdict.regime.model_root if verdict.regime.server_local else None
+    folder = model_of(row.settings.launch) or find_checkpoint(local)
     facts = facts_of(folder) if folder is not None else None
     return msgspec.structs.replace(
         row,

@@ -110,7 +110,7 @@ def test_hours_are_told_beforehand_once_the_arms_have_run_here(place: Place, sma
     ahead = place.inside("experiment", file, "--dry-run")
     assert ahead.code == 0
     assert "3 boots: 3 arms, 1 each, interleaved" in ahead.out
-    assert "leak: against clean, moves --fault=leak;" in ahead.out
+    assert "leak: against clean, moves --fault=leak\n" in ahead.out
     assert "hours: not known" in ahead.out
     assert not place.runs.exists()
     place.run("experiment", file, "--no-gpu")

@@ -327,22 +327,9 @@ def _compare(args: argparse.Namespace) -> int:
 
 
 def _export(args: argparse.Namespace) -> int:
-    from infermaxx_tui.core.export.picture import Sharing
-    from infermaxx_tui.export.main import export
+    from infermaxx_tui.export.verb import exported
 
-    if args.include_text and args.content_free:
-        raise UsageError("infermaxx export: --include-text and --content-free exclude each other")
-    if args.format == "parquet" and args.output == "-" and sys.stdout.isatty():
-        raise UsageError("infermaxx export: a terminal cannot show parquet; give --output FILE")
-    sharing = Sharing(args.include_text, args.redact or args.content_free, args.content_free)
-    made = export(_find(args), args.format, args.output, sharing)
-    if args.output != "-":
-        _console.narrate(f"wrote {args.output}")
-    elif isinstance(made, bytes):
-        sys.stdout.buffer.write(made)
-        sys.stdout.buffer.flush()
-    else:
-        _console.emit(made.removesuffix("\n").split("\n"))
+    _console.emit_whole(exported(args, _find(args), sys.stdout.isatty()))
     return int(ExitCode.PASS)
 
 

@@ -46,6 +46,19 @@ class Console:
             _silence_stdout()
             raise OutputError(f"stdout: {error.strerror}") from None
 
+    def emit_whole(self, made: str | bytes) -> None:
+        """A whole file as the result: text as lines, bytes as they are. Raises OutputError if stdout takes no more."""
+        if isinstance(made, str):
+            return self.emit(made.removesuffix("\n").split("\n") if made else ())
+        try:
+            sys.stdout.buffer.write(made)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            _silence_stdout()
+        except OSError as error:
+            _silence_stdout()
+            raise OutputError(f"stdout: {error.strerror}") from None
+
     def narrate(self, text: str) -> None:
         """A remark on stderr; that nobody listens there is no reason to stop."""
         try:

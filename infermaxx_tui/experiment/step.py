@@ -118,7 +118,7 @@ def _not_begun(blank: ArmRow, error: StartError, folder: ExperimentFolder, asked
         blank,
         at_ms=_now_ms(),
         outcome="interrupted" if asked or error.code is ExitCode.INTERRUPTED else outcome,
-        reason=str(error),
+        reason=str(error) if kept is None else str(error).replace(error.log, kept.name),
         server_log=None if kept is None else kept.name,
         startup=startup,
     )

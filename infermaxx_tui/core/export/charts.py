@@ -53,7 +53,6 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
     lines: tuple[Line, ...] = ()
     points: tuple[tuple[float, float, int], ...] = ()
     """(seconds, value, colour)"""
-    hi: float | None = None
     empty: str = "not measured"
     """What stands there without any value."""
 
@@ -98,7 +97,7 @@ def chart_svg(chart: Chart, shown: Picture, y: int = 0) -> str:
         parts.append(f'<text {_TITLE} x="{_LEFT}" y="15">{escape(harmless(title))}</text>')
         parts.append(f'<text {_FONT} x="{_LEFT}" y="{HEIGHT // 2}">{escape(harmless(chart.empty))}</text></svg>')
         return "".join(parts)
-    hi = chart.hi or nice_ceiling(max(values)) or 1.0
+    hi = nice_ceiling(max(values)) or 1.0
     parts.append(f'<text {_TITLE} x="{_LEFT}" y="15">{escape(harmless(title))}</text>')
     parts += _axes(start, end, hi)
     parts += _marks(shown, start, end)

@@ -20,9 +20,6 @@ Format = Literal["json", "csv", "parquet", "html", "svg", "junit"]
 FORMATS: Final[tuple[Format, ...]] = ("json", "csv", "parquet", "html", "svg", "junit")
 Phase = Literal["running", "ended", "died"]
 SIMULATED: Final = "SIMULATED"
-GONE: Final = "[not shared]"
-_TEXTS: Final = ("said", "tag", "label", "question", "expected", "note")
-"""Fields of evidence that hold what was said or asked."""
 _WHOSE: Final = ("host", "gpu_uuid", "model_root", "server_args")
 """Keys of the regime that name a machine or its folders."""
 _T = TypeVar("_T", bound=msgspec.Struct)

@@ -14,7 +14,7 @@ import pytest
 from targets import TARGETS, seeds
 
 SECONDS = 120
-SHORT = 2
+SHORT = 1
 PROGRAM = Path(__file__).with_name("fuzz.py")
 
 

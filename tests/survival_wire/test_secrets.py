@@ -140,12 +140,14 @@ SHORT = frozenset(
         "success, and what it starts prints its environment",
         "every reply repeats it",
         "run --debug: models-500",
+        "doctor doctor: models-500",
+        "a server that dies saying it",
         "a server that says it and serves",
         "a fault of ours before the run",
         "a fault of ours in the run",
     }
 )
-"""Those that start a run in the short form; all that end before a run are always tried."""
+"""What is tried in the short form beside each usage that is refused."""
 
 _SAYS = """
 import os, sys
@@ -189,10 +191,10 @@ def port() -> str:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """All cases with `--long`, else those that end before a run and some of the others."""
+    """All cases with `--long`, else those of a usage that is refused and some of the others."""
     if "case" in metafunc.fixturenames:
         whole = metafunc.config.getoption("--long")
-        metafunc.parametrize("case", [name for name in CASES if whole or name in SHORT or not lives(CASES[name])])
+        metafunc.parametrize("case", [name for name in CASES if whole or name in SHORT or CASES[name].codes == USAGE])
 
 
 MASKED = {

@@ -80,7 +80,7 @@ def find_transcripts(patterns: tuple[str, ...], base: Path, source: str) -> tupl
         try:
             matches = _match(pattern, base)
             if not matches and "/" not in pattern:
-                matches = _match(pattern, shipped) or _match(f"{pattern}.jsonl", shipped)
+                matches = _match(pattern, shipped) or _match(f"{pattern}.jsonl", shipped) or _long(pattern, shipped)
         except (OSError, ValueError) as error:
             raise ScenarioError(source, "transcripts.paths", f"{pattern!r}: {error}") from None
         if not matches:
@@ -98,6 +98,13 @@ def named_folders(patterns: tuple[str, ...], base: Path) -> tuple[Path, ...]:
 def _full(pattern: str, base: Path) -> Path:
     full = Path(os.path.expanduser(pattern))
     return full if full.is_absolute() else base / full
+
+
+def _long(pattern: str, shipped: Path) -> list[Path]:
+    """A long transcript by its name alone: a glob takes those of 110k tokens only where it says `long/`."""
+    if any(char in pattern for char in _WILD):
+        return []
+    return _match(pattern, shipped / "long") or _match(f"{pattern}.jsonl", shipped / "long")
 
 
 def _match(pattern: str, base: Path) -> list[Path]:

@@ -4,8 +4,9 @@ A script holds what the user and the assistant say and which tools are called; n
 hand. The calls run in namespaces of their own as the user `dev` on the host `devbox`, with an empty home, a copy of the
 package under /home/dev and no network, so that no path, name or address of the recording machine can show up.
 
-Run it as `python tests/tools/record_transcripts.py` (all) or with names of scripts; it needs Linux, root or the right
-to make namespaces, git, and a package index for the pinned sources below. `--out FOLDER` writes elsewhere.
+Run it as `python tests/tools/record_transcripts.py` (all) or with names of scripts; those of about 110k tokens are
+`long/NAME`, and go to a folder of their own so that globs over the short ones do not take them. It needs Linux, root or
+the right to make namespaces, git, and a package index for the pinned sources below. `--out FOLDER` writes elsewhere.
 """
 
 from __future__ import annotations
@@ -31,8 +32,10 @@ SOURCES = {
     "click": "8.1.8",
     "iniconfig": "2.1.0",
     "itsdangerous": "2.2.0",
+    "jinja2": "3.1.6",
     "packaging": "25.0",
     "pluggy": "1.6.0",
+    "sqlparse": "0.5.3",
     "tomli": "2.2.1",
 }
 """Packages that scripts work on, by version; the source distributions are unpacked into /home/dev."""
@@ -65,6 +68,8 @@ LIBRARIES = (
     "typing-extensions==4.13.2",
 )
 """What the tools of a session can import and run beside the package itself."""
+EXTRA = {"jinja2": ("markupsafe==3.0.2",)}
+"""What one package needs besides; the other sessions do not have it."""
 MAX_OUTPUT_CHARS = 16_000
 """A longer output is cut in the middle, with a line that says so, as agents do."""
 TIMEOUT_S = 120
@@ -263,11 +268,12 @@ def pip(*arguments: str) -> None:
     subprocess.run([sys.executable, "-m", "pip", *arguments, "-q", "--disable-pip-version-check"], check=True)
 
 
-def libraries(cache: Path) -> Path:
-    """A folder with the libraries, installed once."""
-    site = cache / "site"
+def libraries(cache: Path, project: str) -> Path:
+    """A folder with the libraries of a project's sessions, installed once."""
+    extra = EXTRA.get(project, ())
+    site = cache / (f"site-{project}" if extra else "site")
     if not site.exists():
-        pip("install", "--no-deps", "--target", str(site), *LIBRARIES)
+        pip("install", "--no-deps", "--target", str(site), *LIBRARIES, *extra)
     return site
 
 
@@ -290,7 +296,7 @@ def record_outside(name: str, cache: Path, out: Path) -> None:
         hidden = " ".join(str(path) for path in (Path("/work"), Path("/data")) if path.exists())
         variables = {
             "STAGE": str(stage),
-            "SITE": str(libraries(cache)),
+            "SITE": str(libraries(cache, str(script["project"]))),
             "PYTHON": sys.base_prefix,
             "PROJECT": str(script["project"]),
             "DAY": DAY,
@@ -299,7 +305,9 @@ def record_outside(name: str, cache: Path, out: Path) -> None:
         exports = "".join(f"export {key}={shlex.quote(value)}\n" for key, value in variables.items())
         command = ["unshare", "--mount", "--uts", "--net", "--ipc", "--pid", "--fork", "--mount-proc"]
         subprocess.run([*command, "bash", "-c", exports + SANDBOX], check=True)
-        shutil.copy(stage / "out" / "session.jsonl", out / f"{name}.jsonl")
+        target = out / f"{name}.jsonl"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(stage / "out" / "session.jsonl", target)
 
 
 def main(argv: list[str]) -> int:
@@ -314,7 +322,8 @@ def main(argv: list[str]) -> int:
         inside(*options.inside)
         return 0
     options.cache.mkdir(parents=True, exist_ok=True)
-    for name in options.names or sorted(path.stem for path in SCRIPTS.glob("*.toml")):
+    every = sorted(str(path.relative_to(SCRIPTS).with_suffix("")) for path in SCRIPTS.rglob("*.toml"))
+    for name in options.names or every:
         sys.stderr.write(f"{name}\n")
         record_outside(name, options.cache, options.out)
     return 0

@@ -6,8 +6,12 @@ import functools
 import hashlib
 import json
 import math
+import os
+import subprocess
+import sys
 from collections import Counter
 from itertools import islice
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -64,6 +68,46 @@ def test_the_text_of_a_seed_is_fixed() -> None:
     assert raw == msgspec.json.encode(family("swe-eval", 3))
     assert raw != msgspec.json.encode(family("swe-eval", 4))
     assert hashlib.sha256(raw).hexdigest()[:16] == "d3d3c28a6e0bb4a5"
+
+
+_SAME = """
+import hashlib, msgspec
+from infermaxx_tui.core.synth.compose import Composer
+from infermaxx_tui.core.synth.presets import PRESETS
+from infermaxx_tui.core.synth.shapes import shapes
+
+class Bytes:
+    name = sha256 = template_sha256 = "bytes"
+
+    def encode(self, text):
+        return tuple(text.encode())
+
+    def render(self, messages, tools, opens):
+        return tuple((tools + "".join(message.content for message in messages)).encode())
+
+total = hashlib.sha256()
+for name in ("swe-eval",):
+    made = shapes(PRESETS[name], 300, 42)
+    total.update(msgspec.json.encode(made))
+smallest = min(made, key=lambda shape: shape.peak_tokens)
+total.update(msgspec.json.encode(Composer(PRESETS["swe-eval"], 42, Bytes()).sessions(smallest, 0)))
+print(total.hexdigest())
+"""
+
+
+@functools.lru_cache
+def _digest(python: str, hash_seed: str) -> str:
+    env = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+    done = subprocess.run([python, "-c", _SAME], env=env, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize("name", ["INFERMAXX_PY312", "INFERMAXX_PY313"])
+def test_what_is_made_does_not_depend_on_the_python(name: str) -> None:
+    python = os.environ.get(name)
+    if python is None:
+        pytest.skip(f"{name} names no Python with msgspec and orjson")
+    assert _digest(python, "7") == _digest(sys.executable, "8")
 
 
 @given(st.floats(1e-12, 1e12))

@@ -18,9 +18,9 @@ from infermaxx_tui.rundir import RunFolder
 _WAVES = SCENARIO.replace("target_depth = 600", "target_depth = 400\nrounds = 40\nat_once = 2")
 
 
-def _waves(folder: Path, rounds: int = 4, more: str = "") -> Path:
+def _waves(folder: Path, rounds: int = 4) -> Path:
     """Waves of two conversations, one after another."""
-    return write_small(folder, _WAVES.replace("rounds = 40", f"rounds = {rounds}") + more)
+    return write_small(folder, _WAVES.replace("rounds = 40", f"rounds = {rounds}"))
 
 
 def _broken_off(place: Place, scenario: Path, server: str, conversations: int = 2) -> Path:

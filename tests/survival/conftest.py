@@ -33,7 +33,7 @@ def place(tmp_path: Path, cache: Path) -> Place:
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A healthy embedded server that outlives every run."""
-    with sim(tmp_path_factory.mktemp("sim")) as url:
+    with sim(tmp_path_factory.mktemp("sim"), "--decode-ms", "1") as url:
         yield url
 
 

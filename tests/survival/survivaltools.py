@@ -158,13 +158,13 @@ def same_bytes(folder: Path) -> bool:
 
 
 def when(look: Callable[[], bool], runner: Runner) -> bool:
-    """Waits in steps of a millisecond until it is so; False if the runner ended before."""
+    """Waits in short steps until it is so; False if the runner ended before."""
     give_up = time.monotonic() + PATIENCE_S
     while not look():
         if runner.over:
             return look()
         assert time.monotonic() < give_up, "waited in vain"
-        time.sleep(0.001)
+        time.sleep(0.005)
     return True
 
 

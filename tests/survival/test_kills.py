@@ -148,9 +148,9 @@ def test_a_runner_that_is_killed_loses_no_line_and_can_be_resumed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     kills, table, draw = share(KILLS), Table(), random.Random(SEED)
-    own = f"--port {free_port}".split()
+    own = f"--port {free_port} --decode-ms 1".split()
     launch = [sys.executable, "-m", "infermaxx_tui.sim", *own]
-    with sim(tmp_path / "sick", "--fault", "forget-oldest") as sick:
+    with sim(tmp_path / "sick", "--fault", "forget-oldest", "--decode-ms", "1") as sick:
         number = 0
         while table["kills"] < kills:
             place.runs = tmp_path / f"runs-{number}"

@@ -10,8 +10,9 @@ import msgspec
 from infermaxx_tui.core.evidence import Ref
 from infermaxx_tui.core.glyphs import Glyphs, cells, fit, settle
 
-Role = Literal["ok", "bad", "warn", "dim", "accent", "title", "cursor"]
-"""What a span means. Words and signs say the same, so that no meaning hangs on a colour. `cursor`: the common time."""
+Role = Literal["ok", "bad", "warn", "dim", "accent", "title", "cursor", "struck"]
+"""What a span means. Words and signs say the same, so that no meaning hangs on a colour. `cursor`: the common time.
+`struck`: worth nothing, and there so that nobody looks for it."""
 Span = tuple[int, int, Role]
 """(first character, character after the last, role); spans do not overlap and are in order."""
 Piece = tuple[str, Role | None]

@@ -1,0 +1,135 @@
+"""Curves of an experiment in characters: a letter an arm, so that no meaning hangs on a colour or on a font.
+
+Both axes begin at 0, so that no difference looks larger than it is. What is withheld stands struck through below.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from string import ascii_uppercase
+from typing import TYPE_CHECKING, Final
+
+from infermaxx_tui.core.glyphs import UNICODE, Glyphs, settle
+from infermaxx_tui.core.measures import number_text
+from infermaxx_tui.core.panels.row import Piece, Row, row, title, wrapped
+
+if TYPE_CHECKING:
+    from infermaxx_tui.core.experiment.curves import Chart, Curve, Point
+
+_LABEL: Final = 8
+"""Cells of the numbers beside the y axis."""
+_LINES: Final = 11
+_WIDEST: Final = 96
+_STEPS: Final = (1.0, 1.2, 1.6, 2.0, 2.4, 3.0, 4.0, 5.0, 6.0, 8.0)
+_SEVERAL: Final = "*"
+"""Where several arms share a cell."""
+_JOINED: Final = {"unicode": "·", "ascii": "."}
+
+
+def rows_charts(charts: Sequence[Chart], width: int, glyphs: Glyphs = UNICODE) -> tuple[Row, ...]:
+    """All of them, one below the other."""
+    rows: list[Row] = []
+    for chart in charts:
+        rows += [*([Row("")] if rows else []), *rows_chart(chart, width, glyphs)]
+    return tuple(rows) or (row([("nothing was measured that a picture could show", "dim")], width, glyphs),)
+
+
+def rows_chart(chart: Chart, width: int, glyphs: Glyphs = UNICODE) -> tuple[Row, ...]:
+    """Its title, the plot, what each letter stands for with its figures, and what has no speed to be drawn."""
+    rows = [title(chart.title, width, glyphs, chart.y)]
+    points = [point for curve in chart.curves for point in curve.points]
+    if not points:
+        rows.append(row([("not measured", "dim")], width, glyphs))
+    else:
+        rows += _plot(chart, points, width, glyphs)
+        rows += _legend(chart.curves, width, glyphs)
+    for text in chart.struck:
+        rows += wrapped(f"{glyphs.bad} {text}", width, glyphs, role="struck")
+    return tuple(rows)
+
+
+class _Field:
+    """Cells of a plot, from values to places."""
+
+    def __init__(self, points: Sequence[Point], columns: int) -> None:
+        self.right = _ceiling(max(point.x for point in points))
+        self.top = _ceiling(max(point.high for point in points))
+        self.columns = columns
+        self.cells = [[" "] * columns for _ in range(_LINES)]
+
+    def place(self, x: float, y: float) -> tuple[int, int]:
+        """Column and line."""
+        column = round(min(max(x / self.right, 0.0), 1.0) * (self.columns - 1))
+        line = round((1.0 - min(max(y / self.top, 0.0), 1.0)) * (_LINES - 1))
+        return column, line
+
+    def join(self, left: Point, right: Point, sign: str) -> None:
+        """A row of signs from one to the other, where nothing stands yet."""
+        (first, _), (last, _) = self.place(left.x, left.y), self.place(right.x, right.y)
+        for column in range(first + 1, last):
+            share = (column - first) / (last - first)
+            _, line = self.place(0.0, left.y + (right.y - left.y) * share)
+            if self.cells[line][column] == " ":
+                self.cells[line][column] = sign
+
+    def spread(self, point: Point, sign: str) -> None:
+        """From the least to the greatest value."""
+        column, top = self.place(point.x, point.high)
+        _, bottom = self.place(point.x, point.low)
+        for line in range(top, bottom + 1):
+            self.cells[line][column] = sign
+
+    def mark(self, point: Point, letter: str, taken: dict[tuple[int, int], str]) -> None:
+        """The letter, or the sign of several where another arm's stands."""
+        at = self.place(point.x, point.y)
+        before = taken.setdefault(at, letter)
+        self.cells[at[1]][at[0]] = letter if before.upper() == letter.upper() else _SEVERAL
+
+
+def _plot(chart: Chart, points: Sequence[Point], width: int, glyphs: Glyphs) -> Iterator[Row]:
+    field = _Field(points, max(min(width, _WIDEST) - _LABEL - 2, 8))
+    for curve in chart.curves:
+        for left, right in zip(curve.points, curve.points[1:], strict=False) if chart.joined else ():
+            field.join(left, right, _JOINED[glyphs.name])
+    for curve in chart.curves:
+        for point in curve.points:
+            field.spread(point, glyphs.vertical)
+    taken: dict[tuple[int, int], str] = {}
+    for number, curve in enumerate(chart.curves):
+        for point in curve.points:
+            field.mark(point, _letter(number, point), taken)
+    for line, signs in enumerate(field.cells):
+        share = 1.0 - line / (_LINES - 1)
+        label = _number(field.top * share) if line % 5 == 0 else ""
+        pieces: list[Piece] = [(f"{label:>{_LABEL}} {glyphs.vertical}", "dim"), ("".join(signs), None)]
+        yield row(pieces, width, glyphs)
+    ends = (_number(0.0), settle(chart.x, glyphs), _number(field.right))
+    middle = ends[1].center(max(field.columns - len(ends[0]) - len(ends[2]), 0))
+    yield row([(f"{'':{_LABEL + 2}}{ends[0]}{middle}{ends[2]}", "dim")], width, glyphs)
+
+
+def _letter(number: int, point: Point) -> str:
+    """Capital for a figure with a spread, small for one that was taken once."""
+    letter = ascii_uppercase[number % len(ascii_uppercase)]
+    return letter if point.n > 1 else letter.lower()
+
+
+def _legend(curves: Sequence[Curve], width: int, glyphs: Glyphs) -> Iterator[Row]:
+    for number, curve in enumerate(curves):
+        said = ", ".join(f"{number_text(one.y)} at {number_text(one.x)} (n {one.n})" for one in curve.points)
+        yield from wrapped(f"{ascii_uppercase[number % len(ascii_uppercase)]} {curve.name}: {said}", width, glyphs)
+    if any(point.n == 1 for curve in curves for point in curve.points):
+        yield from wrapped("a small letter: taken once, so nobody knows its spread", width, glyphs, role="dim")
+
+
+def _ceiling(value: float) -> float:
+    """The next round number at or above, finer than for axes that must stand still: lines are few here."""
+    if not 0 < value < math.inf:
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(value))
+    return next((step * power for step in _STEPS if value <= step * power), 10.0 * power)
+
+
+def _number(value: float) -> str:
+    return f"{value / 1000:,.4g}k" if value >= 10_000 else f"{value:,.4g}"

@@ -32,7 +32,7 @@ _NOT_IN_PALETTE = ("app.command_palette", "app.leave_always")
 
 
 class InfermaxxApp(App[None]):
-    """Home, run, stream, verdict and comparison over run folders. It never measures anything itself."""
+    """Home, run, stream, verdict, comparison, experiment and fleet. It never measures anything itself."""
 
     TITLE = "infermaxx"
     CSS_PATH = "app.tcss"
@@ -166,11 +166,24 @@ class InfermaxxApp(App[None]):
         self.push_screen(self._run_screen(event.run, event.at))
 
     def on_go_home(self) -> None:
-        """Back to the list, which lies below or is made now."""
-        if isinstance(self.screen_stack[-2], HomeScreen):
+        """Back to what lies below, the list or an experiment; where nothing does, the list is made now."""
+        if isinstance(self.screen_stack[-2], Base):
             self.pop_screen()
         else:
             self.switch_screen(HomeScreen(self.shared))
+
+    def on_open_experiment(self, event: messages.OpenExperiment) -> None:
+        """Its screen."""
+        from infermaxx_tui.experiment.folder import SUBFOLDER, ExperimentFolder
+        from infermaxx_tui.tui.screens.experiment import ExperimentScreen
+
+        self.push_screen(ExperimentScreen(self.shared, ExperimentFolder(self.shared.root / SUBFOLDER / event.id)))
+
+    def on_open_fleet(self) -> None:
+        """One row an arm."""
+        from infermaxx_tui.tui.screens.fleet import FleetScreen
+
+        self.push_screen(FleetScreen(self.shared))
 
     def on_open_verdict(self, event: messages.OpenVerdict) -> None:
         """Its verdict, as soon as it is there."""

@@ -49,6 +49,18 @@ def tiny(width: int, height: int) -> bool:
     return width <= TINY_WIDTH or height <= TINY_HEIGHT
 
 
+def shares(height: int, wanted: Sequence[int], least: int = 3) -> tuple[int, ...]:
+    """Lines for lists one below the other: a fair part each, and what one does not want goes to the others, the first
+    ones first. One for which less than `least` is left gets none, the last ones first; all lines are given."""
+    kept = max(min(len(wanted), height // least), 1)
+    wants = wanted[:kept]
+    lines = [min(want, height // kept) for want in wants]
+    for at, want in enumerate(wants):
+        lines[at] += min(want - lines[at], height - sum(lines))
+    lines[0] += height - sum(lines)
+    return (*lines, *(0,) * (len(wanted) - kept))
+
+
 def arrange(
     width: int, height: int, wanted: Mapping[Panel, int], shown: Panel, alone: bool = False, screen_height: int = SHORT
 ) -> dict[Panel, Box]:

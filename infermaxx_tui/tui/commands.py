@@ -7,49 +7,13 @@ for themselves.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
 
-import msgspec
 from textual.binding import Binding, BindingType
 
-Place = Literal[
-    "app", "lines", "clock", "home", "run", "stream", "verdict", "compare", "start", "confirm", "help", "filter"
-]
-"""Where a command works: everywhere, in any list of lines, wherever there is a time cursor, or on one screen."""
+from infermaxx_tui.tui.command import Command, Place, made
+from infermaxx_tui.tui.commands_experiment import EXPERIMENT, FLEET
 
-
-class Command(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that a person can do."""
-
-    id: str
-    place: Place
-    keys: tuple[str, ...]
-    action: str
-    name: str
-    """In the line of keys, one or two words."""
-    text: str
-    """In the help and the palette, a sentence without a full stop."""
-    shown: int = 0
-    """Rank in the line of keys, the lowest first; 0: in the help alone."""
-    always: bool = False
-    """Whether it works while text is typed."""
-
-
-def _made(place: Place, *rows: tuple[str, str, str, str, str, int]) -> tuple[Command, ...]:
-    """Commands of one place; a row is id, keys, action, name, text, rank."""
-    return tuple(
-        Command(
-            id=f"{place}.{ident}",
-            place=place,
-            keys=tuple(keys.split(" ")),
-            action=action,
-            name=name,
-            text=text,
-            shown=shown,
-        )
-        for ident, keys, action, name, text, shown in rows
-    )
-
+__all__ = ["COMMANDS", "GAP", "Command", "Place", "bindings", "commands_of", "key_name", "line_of_keys"]
 
 _APP = (
     Command(
@@ -70,7 +34,7 @@ _APP = (
         text="leave, also while text is typed",
         always=True,
     ),
-    *_made(
+    *made(
         "app",
         ("help", "question_mark f1", "help", "help", "every key, and what this screen shows", 80),
         ("command_palette", "colon ctrl+p", "command_palette", "commands", "find a command by its name", 85),
@@ -86,7 +50,7 @@ _APP = (
         ("repaint", "ctrl+l", "repaint", "repaint", "draw the whole screen again", 0),
     ),
 )
-_LINES = _made(
+_LINES = made(
     "lines",
     ("down", "j down", "down", "down", "one line down", 0),
     ("up", "k up", "up", "up", "one line up", 0),
@@ -95,7 +59,7 @@ _LINES = _made(
     ("page_down", "ctrl+d pagedown", "page(1)", "page down", "half a page down", 0),
     ("page_up", "ctrl+u pageup", "page(-1)", "page up", "half a page up", 0),
 )
-_CLOCK = _made(
+_CLOCK = made(
     "clock",
     ("step_back", "left_square_bracket left", "step(-1)", "back", "a step back in time (one column of the axis)", 40),
     ("step_on", "right_square_bracket right", "step(1)", "on", "a step on in time", 41),
@@ -113,19 +77,20 @@ _CLOCK = _made(
     ("shorter", "plus equals_sign", "window(-1)", "shorter", "a shorter time window", 0),
     ("longer", "minus", "window(1)", "longer", "a longer time window", 0),
 )
-_HOME = _made(
+_HOME = made(
     "home",
-    ("open", "enter", "open", "open", "open the run, or start the scenario", 10),
+    ("open", "enter", "open", "open", "open the run or the experiment, or start the scenario", 10),
     ("verdict", "v", "verdict", "verdict", "the run's verdict", 20),
     ("mark_compare", "c", "mark_compare", "compare", "mark a run; the second mark compares the two", 30),
     ("filter", "slash", "filter", "filter", "show only lines that hold a text", 40),
     ("stop", "X", "stop", "stop", "end the run cleanly, after a question", 60),
+    ("fleet", "F", "fleet", "fleet", "each arm of all experiments as one table", 65),
     ("again", "r", "again", "read again", "read the folder of runs again", 0),
-    ("copy", "y", "copy", "copy", "copy the run's id", 0),
+    ("copy", "y", "copy", "copy", "copy the run's id, or what to type for an experiment file", 0),
     ("export", "P", "export", "save", "save the screen as SVG and text", 0),
     ("clear", "escape", "clear", "clear", "drop the filter and the mark", 0),
 )
-_RUN = _made(
+_RUN = made(
     "run",
     ("open", "enter", "open", "stream", "open the stream, or go to the event's time", 10),
     ("verdict", "v", "verdict", "verdict", "the verdict so far, or the one that was written", 15),
@@ -147,7 +112,7 @@ _RUN = _made(
     ("copy", "y", "copy", "copy", "copy the line under the cursor", 0),
     ("export", "P", "export", "save", "save the screen as SVG and text in the run folder", 70),
 )
-_STREAM = _made(
+_STREAM = made(
     "stream",
     ("back", "escape backspace", "back", "back", "back to the run", 10),
     ("open", "enter", "open", "go to", "go to the line's time on the run screen", 20),
@@ -157,7 +122,7 @@ _STREAM = _made(
     ("copy", "y", "copy", "copy", "copy the line under the cursor", 0),
     ("export", "P", "export", "save", "save the screen as SVG and text in the run folder", 60),
 )
-_VERDICT = _made(
+_VERDICT = made(
     "verdict",
     ("back", "escape backspace", "back", "back", "back", 10),
     ("open", "enter", "open", "go to", "go to the evidence in time on the run screen", 20),
@@ -166,28 +131,28 @@ _VERDICT = _made(
     ("copy", "y", "copy", "copy", "copy the whole verdict", 40),
     ("export", "P", "export", "save", "save the screen as SVG and text in the run folder", 50),
 )
-_COMPARE = _made(
+_COMPARE = made(
     "compare",
     ("back", "escape backspace", "back", "back", "back to the list of runs", 10),
     ("copy", "y", "copy", "copy", "copy the whole comparison", 40),
     ("export", "P", "export", "save", "save the screen as SVG and text", 50),
 )
-_START = _made(
+_START = made(
     "start",
     ("back", "escape", "back", "back", "do not start it", 10),
     ("start", "enter", "start", "start", "start it in a process of its own", 5),
 )
-_FILTER = _made(
+_FILTER = made(
     "filter",
     ("keep", "enter", "keep", "keep", "keep the filter and go back to the list", 5),
     ("drop", "escape", "drop", "drop", "drop the filter", 10),
 )
-_CONFIRM = _made(
+_CONFIRM = made(
     "confirm",
     ("yes", "y", "yes", "yes", "do it", 5),
     ("no", "n escape q", "no", "no", "leave it", 10),
 )
-_HELP = _made("help", ("back", "escape q question_mark backspace", "back", "back", "close the help", 10))
+_HELP = made("help", ("back", "escape q question_mark backspace", "back", "back", "close the help", 10))
 
 COMMANDS: tuple[Command, ...] = (
     *_APP,
@@ -198,6 +163,8 @@ COMMANDS: tuple[Command, ...] = (
     *_STREAM,
     *_VERDICT,
     *_COMPARE,
+    *EXPERIMENT,
+    *FLEET,
     *_START,
     *_FILTER,
     *_CONFIRM,

@@ -34,6 +34,18 @@ class Compare(Message):
         self.right = right
 
 
+class OpenExperiment(Message):
+    """Show an experiment, by its folder's name."""
+
+    def __init__(self, id: str) -> None:
+        super().__init__()
+        self.id = id
+
+
+class OpenFleet(Message):
+    """Show every arm of all experiments."""
+
+
 class StartRun(Message):
     """Start a runner of its own and show its run."""
 

@@ -12,6 +12,8 @@ from infermaxx_tui.tui.app import InfermaxxApp
 from infermaxx_tui.tui.commands import COMMANDS, GAP, Command, Place, bindings, commands_of, key_name, line_of_keys
 from infermaxx_tui.tui.screens.compare import CompareScreen
 from infermaxx_tui.tui.screens.confirm import ConfirmScreen
+from infermaxx_tui.tui.screens.experiment import ExperimentScreen
+from infermaxx_tui.tui.screens.fleet import FleetScreen
 from infermaxx_tui.tui.screens.help import HelpScreen
 from infermaxx_tui.tui.screens.home import HomeScreen
 from infermaxx_tui.tui.screens.run import RunScreen
@@ -30,6 +32,8 @@ OWNERS: dict[Place, type] = {
     "stream": StreamScreen,
     "verdict": VerdictScreen,
     "compare": CompareScreen,
+    "experiment": ExperimentScreen,
+    "fleet": FleetScreen,
     "start": StartScreen,
     "filter": FilterLine,
     "confirm": ConfirmScreen,
@@ -53,7 +57,10 @@ def test_every_command_has_its_action(command: Command) -> None:
     assert inspect.isfunction(getattr(owner, f"action_{name}", None))
 
 
-@pytest.mark.parametrize("places", [("run", "clock"), ("stream", "clock"), ("verdict",), ("home",), ("compare",)])
+@pytest.mark.parametrize(
+    "places",
+    [("run", "clock"), ("stream", "clock"), ("verdict",), ("home",), ("compare",), ("experiment",), ("fleet",)],
+)
 def test_no_key_means_two_things_on_one_screen(places: tuple[Place, ...]) -> None:
     keys = Counter(key for command in commands_of(*places, "lines", "app") for key in command.keys)
     assert not [key for key, n in keys.items() if n > 1]

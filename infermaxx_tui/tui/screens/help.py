@@ -17,11 +17,13 @@ _TITLES: dict[Place, str] = {
     "app": "Everywhere",
     "lines": "In a list",
     "clock": "Time",
-    "home": "Runs and scenarios",
+    "home": "Runs, scenarios and experiments",
     "run": "This run",
     "stream": "This stream",
     "verdict": "This verdict",
     "compare": "This comparison",
+    "experiment": "This experiment",
+    "fleet": "All arms",
 }
 _ALSO = (("tab", "next panel"), ("shift+tab", "panel before"))
 _LEGEND = (

@@ -1,4 +1,4 @@
-"""The first screen: runs, with what has not been read yet, and scenarios to start."""
+"""The first screen: runs, with what has not been read yet, scenarios to start, and experiments."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from textual.worker import get_current_worker
 
 from infermaxx_tui.core.glyphs import settle
 from infermaxx_tui.core.panels import Row, RunLine, ScenarioLine, rows_runs, rows_scenarios
+from infermaxx_tui.core.panels.experiments import ExperimentLine, FileLine, rows_experiments
 from infermaxx_tui.rundir import RunError, RunFolder
 from infermaxx_tui.tui import messages
+from infermaxx_tui.tui.arrange import shares
 from infermaxx_tui.tui.commands import Place, bindings
 from infermaxx_tui.tui.screens.base import Base, Part
 from infermaxx_tui.tui.shared import Shared
@@ -22,18 +24,22 @@ from infermaxx_tui.tui.widgets.lines import Lines
 
 if TYPE_CHECKING:
     from infermaxx_tui.tui.catalog import Runs
+    from infermaxx_tui.tui.experiments import Experiments
 
 REFRESH_S = 3.0
+_TITLE_AND_HEAD = 2
 
 
 class HomeScreen(Base):
-    """Runs above, scenarios below."""
+    """Runs, scenarios, experiments."""
 
     PLACES: ClassVar[tuple[Place, ...]] = ("home",)
     BINDINGS = bindings("home")
     ABOUT = (
         "Runs, newest first; a mark stands before each verdict that nobody has opened yet. Below, the scenarios that"
-        " come with the program and what each proves. Enter opens a run or starts a scenario."
+        " come with the program and what each proves, then experiments, and the files that make one: those take hours"
+        " of starts, so they are typed in a shell or given to cron. Enter opens a run or an experiment, or starts a"
+        " scenario."
     )
 
     class Listed(Message):
@@ -45,9 +51,20 @@ class HomeScreen(Base):
             self.scenarios = scenarios
             self.problem = problem
 
+    class Conducted(Message):
+        """The folder of experiments was read."""
+
+        def __init__(self, found: tuple[ExperimentLine, ...], files: tuple[FileLine, ...]) -> None:
+            super().__init__()
+            self.found = found
+            self.files = files
+
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)
         self._catalog: Runs | None = None
+        self._experiments: Experiments | None = None
+        self._experiment_lines: tuple[ExperimentLine, ...] = ()
+        self._file_lines: tuple[FileLine, ...] = ()
         self._run_lines: tuple[RunLine, ...] = ()
         self._scenario_lines: tuple[ScenarioLine, ...] = ()
         self._problem = "reading the runs"
@@ -56,11 +73,15 @@ class HomeScreen(Base):
         self._marked: str | None = None
         self.runs = Lines(shared.glyphs, id="runs", head=1, title="runs", draw=self._draw_runs)
         self.scenarios = Lines(shared.glyphs, id="scenarios", head=1, title="scenarios", draw=self._draw_scenarios)
+        self.experiments = Lines(
+            shared.glyphs, id="experiments", head=1, title="experiments", draw=self._draw_experiments
+        )
 
     def body(self) -> Iterable[Widget]:
-        """Two lists."""
+        """Three lists."""
         yield self.runs
         yield self.scenarios
+        yield self.experiments
 
     def on_mount(self) -> None:
         """Reads now and then."""
@@ -91,20 +112,56 @@ class HomeScreen(Base):
         scenarios = self._scenario_lines or scenario_lines()
         if not get_current_worker().is_cancelled:
             self.post_message(self.Listed(runs, scenarios, problem))
+            self._read_experiments()
+
+    def _read_experiments(self) -> None:
+        """After the runs, so that nobody waits for them longer than without; in the same thread."""
+        from infermaxx_tui.tui.experiments import Experiments, file_lines
+
+        if self._experiments is None:
+            self._experiments = Experiments(self.shared.root)
+        found = self._experiments.read()
+        files = self._file_lines or file_lines(self.shared.run_flag())
+        if not get_current_worker().is_cancelled:
+            self.post_message(self.Conducted(found, files))
+
+    def on_home_screen_conducted(self, event: HomeScreen.Conducted) -> None:
+        """Shows what was read."""
+        self._experiment_lines, self._file_lines = event.found, event.files
+        self._make_room()
+        self.experiments.redraw()
 
     def on_home_screen_listed(self, event: HomeScreen.Listed) -> None:
         """Shows what was read."""
         first = not self._scenario_lines
         self._run_lines, self._scenario_lines, self._problem = event.runs, event.scenarios, event.problem
+        self._make_room()
         self.redraw()
         if first and not event.runs:
             self.scenarios.focus()
+
+    def on_resize(self) -> None:
+        """Another height has room for other lists."""
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """Each list gets its part of the lines, and what the others do not need."""
+        lists = (self.runs, self.scenarios, self.experiments)
+        counts = (len(self._run_lines), len(self._scenario_lines), len(self._experiment_lines) + len(self._file_lines))
+        wanted = [max(count, 1) + _TITLE_AND_HEAD for count in counts]
+        if not self._experiment_lines:
+            wanted[2] += 1
+        height = self.size.height - 2 - self.filter_line.display
+        for lines, share in zip(lists, shares(max(height, 1), wanted), strict=True):
+            lines.display = share > 0
+            lines.styles.height = share
 
     def redraw(self) -> None:
         """Everything that is shown."""
         self.bar.redraw()
         self.runs.redraw()
         self.scenarios.redraw()
+        self.experiments.redraw()
 
     def status(self, text: str) -> None:
         """What goes on, in the bar."""
@@ -135,9 +192,13 @@ class HomeScreen(Base):
     def _draw_scenarios(self, width: int, height: int) -> tuple[Row, ...]:
         return rows_scenarios(self._scenario_lines, width, self.shared.glyphs, self._match)
 
+    def _draw_experiments(self, width: int, height: int) -> tuple[Row, ...]:
+        return rows_experiments(self._experiment_lines, self._file_lines, width, self.shared.glyphs, self._match)
+
     def on_filter_line_typed(self, event: FilterLine.Typed) -> None:
         """Lines that hold the text."""
         self._match = event.text
+        self._make_room()
         self.redraw()
 
     def _chosen_run(self) -> RunFolder | None:
@@ -145,13 +206,26 @@ class HomeScreen(Base):
         return None if row is None or row.key is None else RunFolder(self.shared.root / row.key)
 
     def action_open(self) -> None:
-        """The run, or the scenario."""
+        """The run, the scenario, the experiment, or what to type for one."""
         run = self._chosen_run()
         row = self.scenarios.row if self.focused_list is self.scenarios else None
+        if self.focused_list is self.experiments and self.experiments.row is not None:
+            self._open_experiment(self.experiments.row.key)
         if run is not None:
             self.post_message(messages.OpenRun(run))
         elif row is not None:
             self._ask_to_start(row.key)
+
+    def _open_experiment(self, key: str | None) -> None:
+        file = next((line for line in self._file_lines if line.command == key), None)
+        if file is not None:
+            self.say(f"{file.question} Type in a shell or in cron (y copies it): {file.command}", bad=False)
+        elif key is not None:
+            self.post_message(messages.OpenExperiment(key))
+
+    def action_fleet(self) -> None:
+        """Every arm of all experiments."""
+        self.post_message(messages.OpenFleet())
 
     def _ask_to_start(self, name: str | None) -> None:
         from infermaxx_tui.core.scenario import ScenarioError
@@ -209,7 +283,7 @@ class HomeScreen(Base):
         self._read()
 
     def action_copy(self) -> None:
-        """The run's id, or the scenario's name."""
+        """The run's or the experiment's id, the scenario's name, or what to type for a file."""
         lines = self.focused_list
         if lines is not None and lines.row is not None and lines.row.key is not None:
             self.copy(lines.row.key, None)

@@ -13,7 +13,7 @@ from infermaxx_tui.core.glyphs import cells
 from infermaxx_tui.core.panels.row import Role, Row, Span
 from infermaxx_tui.tui.widgets.slices import is_plain
 
-ROLES: tuple[Role, ...] = ("ok", "bad", "warn", "dim", "accent", "title", "cursor")
+ROLES: tuple[Role, ...] = ("ok", "bad", "warn", "dim", "accent", "title", "cursor", "struck")
 
 
 class Brush:

@@ -26,6 +26,8 @@ from infermaxx_tui.rundir import RUN_ID, RunError, RunFolder
 
 _WRONG: Final = (ValueError, ArithmeticError, LookupError, RecursionError)
 """What rows can do that are whole JSON and yet no experiment: nobody answers for what stands in a file."""
+_STAMP: Final = len("YYYYmmdd-HHMMSS-")
+_SUFFIX: Final = -len("-0a0b")
 Sign = tuple[int, int, bool]
 """Size and time of the rows, and whether somebody writes them."""
 
@@ -122,13 +124,18 @@ class Experiments:
         """Folder and results of the newest of each experiment that can be read, newest first."""
         newest: dict[str, tuple[str, Answer]] = {}
         for folder in list_experiments(self._root):
+            if _name_of(folder) in newest:
+                continue  # cron makes many of one name, and only the newest is wanted
             found = self._answer(folder)
             if found is not None:
-                newest.setdefault(found.registered.experiment, (folder.id, found))
+                newest[_name_of(folder)] = (folder.id, found)
         return tuple(newest.values())
 
     def _line(self, folder: ExperimentFolder) -> ExperimentLine:
-        sign, known = sign_of(folder), self._lines.get(folder.id)
+        known = self._lines.get(folder.id)
+        if known is not None and known[1].state == "finished":
+            return known[1]
+        sign = sign_of(folder)
         if known is None or known[0] != sign:
             known = self._lines[folder.id] = (sign, _described(folder, sign[2]))
         return known[1]
@@ -140,10 +147,15 @@ class Experiments:
         return known[1]
 
 
+def _name_of(folder: ExperimentFolder) -> str:
+    """As the folder's name has it: a stamp before it, four hex digits after it."""
+    return folder.id[_STAMP:_SUFFIX]
+
+
 def _described(folder: ExperimentFolder, going: bool) -> ExperimentLine:
     stamp = folder.id
     when = f"{stamp[:4]}-{stamp[4:6]}-{stamp[6:8]} {stamp[9:11]}:{stamp[11:13]}"
-    name = stamp[16:-5]
+    name = _name_of(folder)
     unreadable = ExperimentLine(id=folder.id, when=when, name=name, state="unreadable")
     replace = msgspec.structs.replace
     try:

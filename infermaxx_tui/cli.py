@@ -306,24 +306,9 @@ def _judge(args: argparse.Namespace) -> int:
 
 
 def _compare(args: argparse.Namespace) -> int:
-    import shutil
+    from infermaxx_tui.comparing import compared
 
-    from infermaxx_tui import rundir
-    from infermaxx_tui.core.comparison import comparison_text, differences
-    from infermaxx_tui.core.pairs import pairs_said
-    from infermaxx_tui.core.panels.compare import comparison_lines
-    from infermaxx_tui.verdicts import load_or_judge
-
-    if len(args.runs) < 2:
-        raise UsageError("infermaxx compare: one run alone has nothing to stand beside; name two or more")
-    root = rundir.runs_dir(args.runs_dir)
-    verdicts = [load_or_judge(rundir.find(root, name)) for name in args.runs]
-    width = shutil.get_terminal_size((100, 24)).columns
-    if args.json:
-        _console.emit(comparison_text(verdicts, pairs_said(verdicts)))
-    else:
-        _console.emit(comparison_lines(verdicts, width))
-    return int(ExitCode.INCONCLUSIVE if differences(verdicts).keys else ExitCode.PASS)
+    return int(compared(args, _console.emit))
 
 
 def _export(args: argparse.Namespace) -> int:
@@ -334,20 +319,9 @@ def _export(args: argparse.Namespace) -> int:
 
 
 def _doctor(args: argparse.Namespace) -> int:
-    import shutil
+    from infermaxx_tui.doctor.verb import examined
 
-    from infermaxx_tui.core.checkup import checkup_lines, checkup_text
-    from infermaxx_tui.doctor import examine
-    from infermaxx_tui.secret import read_key
-    from infermaxx_tui.wish import check_url
-
-    if args.url is not None:
-        check_url(args.url, "--url", "")
-    calibrating = None if args.no_calibration else _console.narrate
-    found = examine(args.url, args.model, args.log, args.runs_dir, read_key(args.api_key_env), calibrating)
-    width = shutil.get_terminal_size((100, 24)).columns
-    _console.emit(checkup_text(found) if args.json else checkup_lines(found, width))
-    return int(ExitCode.SERVER if found.usable is False else ExitCode.PASS)
+    return int(examined(args, _console.emit, _console.narrate))
 
 
 def _sim(args: argparse.Namespace) -> int:

@@ -220,7 +220,8 @@ def preflight(scenario: Scenario, planned: Plan, facts: ServerFacts) -> tuple[st
             raise ScenarioError(
                 scenario.name,
                 "probes",
-                f"the deepest prompt and its reply need {most} tokens, and max_model_len is {window}: set smaller depths",
+                f"the deepest prompt and its reply need {most} tokens, and max_model_len is {window}:"
+                " set smaller depths",
             )
     pool = facts.cache.pool_tokens if facts.cache is not None else None
     each = target + max(reply, budget)

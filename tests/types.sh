@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 mypy=${1:-.venv/bin/mypy}
 "$mypy"
-for folder in tests/cli tests/core tests/experiment tests/importers tests/real tests/server tests/sim tests/tokenise tests/tools tests/tui; do
+for folder in tests/cli tests/core tests/experiment tests/export tests/importers tests/real tests/sensors tests/server tests/sim tests/tokenise tests/tools tests/tui; do
   "$mypy" "$folder"
 done
 MYPYPATH=tests/importers "$mypy" tests/runner

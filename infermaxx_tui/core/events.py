@@ -29,6 +29,14 @@ from infermaxx_tui.core.events_read import (
     MetricsRead,
     StartupRead,
 )
+from infermaxx_tui.core.events_requests import (
+    FirstToken,
+    GapNoted,
+    Outcome,
+    RequestEnded,
+    RequestKind,
+    RequestStarted,
+)
 from infermaxx_tui.core.events_resume import Resumed
 from infermaxx_tui.core.limits import Limits
 from infermaxx_tui.core.predictions import Prediction
@@ -44,6 +52,8 @@ __all__ = (
     "ControlAsked",
     "CountsReconciled",
     "Event",
+    "FirstToken",
+    "GapNoted",
     "GateChecked",
     "GpuProbed",
     "GpuRead",
@@ -51,8 +61,12 @@ __all__ = (
     "Host",
     "InstrumentRead",
     "MetricsRead",
+    "Outcome",
     "ProbeAsked",
     "QualityAsked",
+    "RequestEnded",
+    "RequestKind",
+    "RequestStarted",
     "Resumed",
     "StageBegan",
     "StartupRead",
@@ -60,30 +74,6 @@ __all__ = (
 """Names that are defined beside this module and belong to it."""
 
 SCHEMA = 1
-
-RequestKind = Literal[
-    "turn", "recall", "tail", "absent", "reask_alone", "reask_load", "load", "warmup", "quality", "control", "probe"
-]
-"""Why a request was sent: a main-line turn; a recall of a tag; a tail sentinel; a label never planted;
-a miss asked again alone, or under load; the load for that; an earlier run's conversation; a quality task; a control;
-a probe of speed or ability."""
-
-Outcome = Literal[
-    "ok",
-    "protocol",
-    "truncated",
-    "shed",
-    "too_long",
-    "rejected",
-    "refused_connection",
-    "stalled",
-    "timeout",
-    "cancelled",
-]
-"""How a request ended on the wire. `ok`: the stream ended as a stream should (a missing finish_reason is still `ok`
-here and makes the reply capped). `protocol`: error event, invalid JSON, not SSE, oversize event. `truncated`: EOF or
-reset before a finish. `shed`: 429 or 503. `too_long`: our own 400. `rejected`: any other 4xx/5xx.
-`refused_connection`: nobody listens. `stalled`: no token for the stall limit. `cancelled`: by us."""
 
 TagKind = Literal["own", "tail", "absent", "decoy"]
 
@@ -179,21 +169,6 @@ class TagPlanted(Event, frozen=True, kw_only=True):
     """It had been planted before, in a context that a compaction has ended."""
 
 
-class RequestStarted(Event, frozen=True, kw_only=True):
-    """A request was sent."""
-
-    req: int
-    session: int
-    turn: int
-    kind: RequestKind
-    prompt_tokens: int | None
-    """From our ids; None in chat mode."""
-    max_tokens: int
-    salted: bool = False
-    opens: str = ""
-    """Why the prompt begins anew at this turn: `compaction`, `clear`, `fork` or `subagent`; else empty."""
-
-
 class TagAsked(Event, frozen=True, kw_only=True):
     """A recall question went out with request `req`. An absent label is asked with an empty tag."""
 
@@ -209,78 +184,6 @@ class TagAsked(Event, frozen=True, kw_only=True):
     """Tokens of the conversation when the question was asked."""
     again_of: int | None = None
     """The first request of the same question, when this one asks a miss again."""
-
-
-class FirstToken(Event, frozen=True, kw_only=True):
-    """The first generated token of any channel arrived."""
-
-    req: int
-    session: int
-    ttft_ms: float
-
-
-class RequestEnded(Event, frozen=True, kw_only=True):
-    """A request is over. Missing counts are None, never 0."""
-
-    req: int
-    session: int
-    turn: int
-    kind: RequestKind
-    outcome: Outcome
-    finish_reason: str | None = None
-    stop_reason: str | None = None
-    status: int | None = None
-    """HTTP status, None if no answer came."""
-    error: str | None = None
-    """One line, as the server or the transport said it, at most 500 characters."""
-    max_tokens: int = 0
-    prompt_tokens: int | None = None
-    """As the server counted."""
-    completion_tokens: int | None = None
-    """As the server counted in `usage`, else the ids received."""
-    ids_received: int | None = None
-    cached_tokens: int | None = None
-    reasoning_tokens: int | None = None
-    chunks: int = 0
-    ttft_ms: float | None = None
-    first_visible_ms: float | None = None
-    decode_ms: float | None = None
-    """First to last token."""
-    first_chunk_tokens: int | None = None
-    total_ms: float = 0.0
-    content_chars: int = 0
-    reasoning_chars: int = 0
-    tool_chars: int = 0
-    text_sha256: str | None = None
-    content: str | None = None
-    """Kept for recall turns, failed turns and a sample; else None."""
-    reasoning: str | None = None
-    tool_args: str | None = None
-    degenerate: str | None = None
-    """The rule that fired on the reply's tokens, with its figures."""
-    hits: tuple[Hit, ...] = ()
-    anomalies: tuple[str, ...] = ()
-    """Harmless oddities of the wire, by name, each once."""
-    server_id: str | None = None
-    distinct_trigrams: float | None = None
-    """Share of the reply's trigrams of tokens that are different ones; None for a short reply or without ids."""
-    prefix_shared: float | None = None
-    """Share of the previous prompt plus reply that the prompt begins with; 1.0: all of it; None on a first turn."""
-    prefix_tokens: int | None = None
-    """The same in tokens: what a prefix cache can give at the most."""
-    prefix_missed: int | None = None
-    """Tokens of the previous prompt plus reply from the first one on that differs; 0: none."""
-    forced: bool = False
-    """Its length was forced to the recorded one, whatever the model wanted."""
-
-
-class GapNoted(Event, frozen=True, kw_only=True):
-    """A silence between two tokens of one stream that was longer than the threshold."""
-
-    req: int
-    session: int
-    gap_ms: float
-    at_token: int
 
 
 class Beat(Event, frozen=True, kw_only=True):

@@ -10,8 +10,8 @@ ControlName = Literal["repeat", "cache", "alike", "salt", "solo", "after"]
 """As the keys of `[controls]`."""
 Arm = Literal["cold", "cold_again", "cached", "alike", "filler", "shared", "salted", "after"]
 """`cold`, `cold_again`: the same prompt with a salt of its own each. `cached`: once more with the salt of `cold_again`.
-`alike`: one of several identical prompts at once. `filler`: what fills the cache first. `shared`: a question behind a prefix that others share; `salted`: the same with a
-salt of its own. `after`: a trivial prompt after the run."""
+`alike`: one of several identical prompts at once. `filler`: what fills the cache first. `shared`: a question behind a
+prefix that others share; `salted`: the same with a salt of its own. `after`: a trivial prompt after the run."""
 Stage = Literal["controls", "solo_before", "waves", "solo_after", "after"]
 
 

@@ -80,7 +80,7 @@ def test_arms_are_rows_and_a_start_that_fails_does_not_stop_the_others(
     assert (odd.outcome, odd.run, odd.verdict) == ("boot_failed", None, None)
     assert "nonsense" in (odd.reason or "")
     assert "leak (against clean: --fault leak): FAIL (isolation)" in done.out
-    assert "start 1: boot_failed: server.launch: exited with 2" in done.out
+    assert "start 1: boot failed: server.launch: exited with 2" in done.out
     assert "SIMULATED" in done.out
     assert sorted(str(row.run) for row in (clean, leak)) == _runs(place)
     (folder,) = (place.runs / "experiments").iterdir()

@@ -150,7 +150,9 @@ def test_a_depth_that_cannot_be_reached_is_answered_with_one_that_can() -> None:
     assert _plan(_scenario(target=advised)).conversations
 
 
-@pytest.mark.parametrize(("at_once", "control", "waves"), [(None, "none", 2), (2, "none", 4), (None, "serial", 2), (2, "serial", 4)])
+@pytest.mark.parametrize(
+    ("at_once", "control", "waves"), [(None, "none", 2), (2, "none", 4), (None, "serial", 2), (2, "serial", 4)]
+)
 def test_waves(at_once: int | None, control: str, waves: int) -> None:
     sessions = msgspec.convert({"count": 4, "rounds": 2, "at_once": at_once, "control": control}, Sessions)
     planned = _plan(Scenario(name="x", sessions=msgspec.structs.replace(sessions, target_depth=900)))

@@ -84,7 +84,7 @@ def test_a_start_that_failed_is_a_row_with_its_reason_and_the_other_arm_goes_on(
         reason="FlashAttention version not detected",
     )
     found = answer((first_row(experiment), arm_row(experiment, "auto", 0, speed(50.0)), failed))
-    assert found.arms[1].failed == ("start 1: boot_failed: FlashAttention version not detected",)
+    assert found.arms[1].failed == ("start 1: boot failed: FlashAttention version not detected",)
     assert not found.finished
     assert "not finished: 2 of 4 starts have a row" in "\n".join(answer_lines(found))
 

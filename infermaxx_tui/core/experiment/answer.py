@@ -85,37 +85,48 @@ def answer(rows: Sequence[AnyRow]) -> Answer:
     done = arm_rows(rows)
     by_arm = {one.arm: tuple(row for row in done if row.arm == one.arm) for one in first.arms}
     arms = tuple(_arm(one, by_arm, first) for one in first.arms)
+    whole = {arm: counted(some) for arm, some in by_arm.items()}
     return Answer(
         registered=first,
         arms=arms,
-        claims=score_claims(first, by_arm),
-        matrix=interactions(first.matrix, by_arm) if first.matrix is not None else (),
+        claims=score_claims(first, whole),
+        matrix=() if first.matrix is None else interactions(first.matrix, whole),
         finished=all((arm, boot) in {(row.arm, row.boot) for row in done} for arm, boot in first.order),
     )
 
 
 def _arm(one: Settings, by_arm: dict[str, tuple[ArmRow, ...]], first: Registered) -> ArmAnswer:
     rows = by_arm[one.arm]
-    parent = by_arm[one.parent] if one.parent is not None else ()
+    parent = counted(by_arm[one.parent]) if one.parent is not None else ()
+    whole = counted(rows)
     withheld = next((row.speed_withheld for row in rows if row.speed_withheld is not None), None)
-    measures = pooled(rows)
+    measures = pooled(whole)
     return ArmAnswer(
         settings=one,
         planned=sum(arm == one.arm for arm, _ in first.order),
         rows=rows,
         measures=measures,
         compared=tuple(
-            Compared(measure=measure, movement=movement(parent, rows, measure.key, first.margin))
+            Compared(measure=measure, movement=movement(parent, whole, measure.key, first.margin))
             for measure in measures
             if one.parent is not None
         ),
-        flips=flips(parent, rows) if one.parent is not None else None,
-        identity=identity(parent, rows) if one.parent is not None else None,
+        flips=flips(parent, whole) if one.parent is not None else None,
+        identity=identity(parent, whole) if one.parent is not None else None,
         withheld=withheld,
-        unlike=unlike(parent, rows, len(one.moved)),
-        over_roofline=tuple(over_roofline(rows)),
-        failed=tuple(f"start {row.boot + 1}: {row.outcome}: {row.reason}" for row in rows if row.outcome != "judged"),
+        unlike=unlike(parent, whole, len(one.moved)),
+        over_roofline=tuple(over_roofline(whole)),
+        failed=tuple(_failed(row) for row in rows if row.outcome != "judged"),
     )
+
+
+def _failed(row: ArmRow) -> str:
+    return f"start {row.boot + 1}: {row.outcome.replace('_', ' ')}: {row.reason}"
+
+
+def counted(rows: Sequence[ArmRow]) -> tuple[ArmRow, ...]:
+    """Starts whose figures count: one that somebody broke off, or that a gate held up, measured half of it."""
+    return tuple(row for row in rows if row.outcome in ("judged", "died"))
 
 
 def pooled(rows: Iterable[ArmRow]) -> tuple[Measure, ...]:

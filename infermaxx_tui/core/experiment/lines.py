@@ -11,7 +11,7 @@ from infermaxx_tui.core.experiment.answer import Answer, ArmAnswer
 from infermaxx_tui.core.experiment.flips import Flips
 from infermaxx_tui.core.experiment.identity import identity_text
 from infermaxx_tui.core.experiment.matrix import matrix_lines
-from infermaxx_tui.core.experiment.moved import Movement
+from infermaxx_tui.core.experiment.moved import ONE_START, Movement
 from infermaxx_tui.core.experiment.rows import ArmRow, Registered
 from infermaxx_tui.core.experiment.scored import ScoredClaim
 from infermaxx_tui.core.kv_report import fit
@@ -55,6 +55,8 @@ def arm_lines(arm: ArmAnswer) -> Iterator[str]:
     yield from (f"  {text}" for text in (*arm.failed, *arm.over_roofline))
     if arm.withheld is not None:
         yield f"  speed withheld: {arm.withheld}"
+    if any(pair.movement.reason == ONE_START for pair in arm.compared):
+        yield f"  {ONE_START}"
     if arm.worthless:
         yield "  its content checks fail: a speed of this arm is the speed of nothing"
     compared = {pair.measure.key: pair for pair in arm.compared}
@@ -87,7 +89,7 @@ def _pool_lines(arm: ArmAnswer, first: Registered) -> Iterator[str]:
 def word_text(row: ArmRow) -> str:
     """The verdict of a start with the checks that stand against it, or why it has none."""
     if row.verdict is None:
-        return row.outcome
+        return row.outcome.replace("_", " ")
     against = [name for name, outcome in row.checks.items() if outcome == "fail"]
     against += row.unjudged if row.verdict == "INCONCLUSIVE" else ()
     return f"{row.verdict} ({', '.join(against)})" if against else row.verdict
@@ -137,7 +139,7 @@ def movement_text(one: Movement) -> str:
             return f"{change.strip() or 'no ratio'} (one value a side)"
         case "missing":
             return f"not compared: {one.reason}"
-    return said if one.reason is None else f"{said}; {one.reason}"
+    return said if one.reason in (None, ONE_START) else f"{said}; {one.reason}"
 
 
 def _change(ratio: float) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -17,6 +17,10 @@ from infermaxx_tui.core.stats import quantile, student
 Outcome = Literal["up", "down", "no_movement", "unresolved", "single", "missing"]
 """`no_movement`: the whole interval lies within the margin. `unresolved`: it holds both no change and one beyond the
 margin. `single`: one value a side, which has no spread to be held against."""
+
+
+ONE_START: Final = "one start a side: what another start would change is in no interval"
+"""Said once for an arm, and not beside each of its figures."""
 
 
 class Movement(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,7 +62,7 @@ def moved(control: Sequence[Sequence[float]], arm: Sequence[Sequence[float]], ma
     replace = msgspec.structs.replace
     if min(len(xs), len(ys)) < 2:
         return whole
-    one_boot = None if across else "one start a side: what another start would change is not in the interval"
+    one_boot = None if across else ONE_START
     if min(*xs, *ys) <= 0:
         same = len({*xs, *ys}) == 1
         outcome: Outcome = "no_movement" if same else "unresolved"

@@ -15,8 +15,11 @@ import msgspec
 import pytest
 
 from infermaxx_tui.core.events import QualityAsked, Record, RequestEnded
+from infermaxx_tui.core.experiment.answer import answer
+from infermaxx_tui.core.experiment.lines import answer_lines
 from infermaxx_tui.core.scenario import parse_scenario
 from infermaxx_tui.core.verdict import Verdict, read_verdict
+from infermaxx_tui.experiment.folder import list_experiments
 from infermaxx_tui.log import read_log
 from infermaxx_tui.server.launch import LaunchedServer
 from infermaxx_tui.shipped import find_scenario
@@ -264,3 +267,29 @@ def _nowhere(verdict: Verdict, folder: Path) -> None:
     assert "withheld" in next(line for line in beside.splitlines() if "gap p50" in line)
     for text in (said, beside, _program("runs", "--runs-dir", str(folder.parent))):
         assert "tok/s" not in text
+
+
+def test_the_five_measures_streams_and_identity_on_a_real_server(url: str, tmp_path: Path) -> None:
+    """Speeds are whatever this machine has; what must hold is that they were cold, cached, counted and repeated."""
+    file = Path(__file__).with_name("cpu-five.toml")
+    command = [sys.executable, "-m", "infermaxx_tui", "experiment", str(file), "--set", f'vars.URL="{url}"', "--json"]
+    done = subprocess.run([*command, "--runs-dir", str(tmp_path)], capture_output=True, check=False, timeout=1400)
+    assert done.stdout, done.stderr.decode()
+    (folder,) = list_experiments(tmp_path)
+    found = answer(folder.rows())
+    print("\n".join(answer_lines(found)))
+    assert done.returncode == 0, done.stderr.decode()
+    (arm,) = found.arms
+    (row,) = arm.rows
+    assert row.checks["recall"] == "pass"
+    by_key = {one.key: one for one in arm.measures}
+    hits = by_key["ttft.repeat_hit_tokens", 512, 1]
+    assert len(hits.values) == 2
+    assert all(384 <= value <= 512 for value in hits.values)
+    assert by_key["aggregate.admitted", 0, 4].values == (4.0, 4.0)
+    assert by_key["aggregate.admitted", 0, 2].values == (2.0,)
+    for name, depth in (("decode.tokens_per_s", 0), ("decode.tokens_per_s", 512), ("prefill.tokens_per_s", 512)):
+        one = by_key[name, depth, 1]
+        assert one.values or "lagged" in (one.reason or ""), one
+    assert arm.identity is not None
+    assert (arm.identity.prompts, arm.identity.control_same) == (2, 2)

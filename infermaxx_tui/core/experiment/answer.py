@@ -41,7 +41,7 @@ class ArmAnswer(msgspec.Struct, frozen=True, kw_only=True):
     flips: Flips | None = None
     """Answers that changed against the parent's."""
     identity: Identity | None = None
-    """Whether its texts are the parent's; None where nobody asked."""
+    """Whether its texts are the parent's, of a control its own; None where nobody asked."""
     withheld: str | None = None
     """Why no speed of this arm may be quoted."""
     unlike: tuple[str, ...] = ()
@@ -112,7 +112,7 @@ def _arm(one: Settings, by_arm: dict[str, tuple[ArmRow, ...]], first: Registered
             if one.parent is not None
         ),
         flips=flips(parent, whole) if one.parent is not None else None,
-        identity=identity(parent, whole) if one.parent is not None else None,
+        identity=identity(whole if one.parent is None else parent, whole),
         withheld=withheld,
         unlike=unlike(parent, whole, len(one.moved)),
         over_roofline=tuple(over_roofline(whole)),

@@ -58,9 +58,11 @@ def _texts(rows: Sequence[ArmRow]) -> dict[str, set[str]]:
     return {key: set(some) for key, some in found.items() if len(some) > 1}
 
 
-def identity_text(one: Identity) -> str:
-    """In one line."""
+def identity_text(one: Identity, alone: bool) -> str:
+    """In one line; `alone`: it is a control, which has itself alone beside it."""
     said = f"off against off: {one.control_same} of {one.prompts} prompts give one text"
+    if alone:
+        return f"{said} in all repetitions and starts (whole texts, by hash)"
     if one.reason is not None:
         return f"{said}; {one.reason}"
     return (

@@ -68,7 +68,7 @@ def arm_lines(arm: ArmAnswer) -> Iterator[str]:
     if arm.flips is not None:
         yield f"  {flips_text(arm.flips)}"
     if arm.identity is not None:
-        yield f"  {identity_text(arm.identity)}"
+        yield f"  {identity_text(arm.identity, alone=one.parent is None)}"
 
 
 def _pool_lines(arm: ArmAnswer, first: Registered) -> Iterator[str]:

@@ -50,6 +50,8 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
     curves: tuple[Curve, ...] = ()
     joined: bool = True
     struck: tuple[str, ...] = ()
+    empty: str = "not measured"
+    """What stands there without any point."""
 
 
 def charts(found: Answer) -> tuple[Chart, ...]:
@@ -97,7 +99,14 @@ def _over(found: Answer, name: str, title: str, x: str, y: str, struck: tuple[st
     if len(asked) < 2 and name == "decode.tokens_per_s":
         return None
     curves = _curves(found, name, by_streams=False)
-    return Chart(title=title, x=x, y=y, curves=curves, struck=struck) if asked else None
+    why = _why_none(found, name)
+    return Chart(title=title, x=x, y=y, curves=curves, struck=struck, empty=why) if asked else None
+
+
+def _why_none(found: Answer, name: str) -> str:
+    """The first reason why a figure of that name is missing."""
+    every = (one.reason for arm in found.arms for one in arm.measures if one.name == name and one.reason)
+    return f"not measured: {next(every, 'nobody asked')}"
 
 
 def _by_streams(found: Answer, struck: tuple[str, ...]) -> Chart | None:
@@ -151,7 +160,7 @@ def chart_svg(chart: Chart, y: int = 0) -> str:
         for number, curve in enumerate(chart.curves):
             parts += _drawn(curve, number, frame, chart.joined)
     else:
-        parts.append(f'<text {_FONT} x="{_LEFT}" y="{HEIGHT // 2}">not measured</text>')
+        parts.append(f'<text {_FONT} x="{_LEFT}" y="{HEIGHT // 2}">{_plain(chart.empty[:160])}</text>')
     for number, text in struck:
         top = HEIGHT + 16 * number
         parts.append(f'<text {_FONT} x="{_LEFT}" y="{top}" text-decoration="line-through">{_plain(text)}</text>')
@@ -215,7 +224,7 @@ def _plain(text: str) -> str:
 
 
 def _number(value: float) -> str:
-    return f"{value / 1000:,.3g}k" if value >= 10_000 else f"{value:,.4g}"
+    return f"{value / 1000:,.10g}k" if value >= 10_000 else f"{value:,.4g}"
 
 
 def svg_text(found: Answer) -> str:

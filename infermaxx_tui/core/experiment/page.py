@@ -17,7 +17,7 @@ from infermaxx_tui.core.export.page import PAGE_STYLE, plain, section
 _SIMULATED = "SIMULATED: played on the embedded server; nothing here says anything about a real one"
 _WIDE = (
     "body{max-width:1280px}.wide{overflow-x:auto}.wide td{overflow-wrap:normal;min-width:6em}"
-    ".wide th{white-space:normal}.struck{text-decoration:line-through;color:var(--dim)}"
+    ".wide th{white-space:normal;overflow-wrap:normal}.struck{text-decoration:line-through;color:var(--dim)}"
 )
 
 

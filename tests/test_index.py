@@ -455,10 +455,10 @@ class TestDescribe:
         with pytest.raises(RunError, match="not a run"):
             RunLog(tmp_path / "r").open()
 
-    def test_a_log_that_cannot_be_read(self, tmp_path: Path) -> None:
+    def test_a_folder_in_the_place_of_a_log_is_none(self, tmp_path: Path) -> None:
         (tmp_path / "r" / "events.jsonl").mkdir(parents=True)
-        assert describe_log(tmp_path / "r") == "the log may not be read (Is a directory)"
-        with pytest.raises(RunError, match="cannot be read"):
+        assert describe_log(tmp_path / "r") == "no events.jsonl in the folder: no run ever began here"
+        with pytest.raises(RunError, match="not a run"):
             RunLog(tmp_path / "r").open()
 
     def test_a_run_that_goes_on_is_nothing_out_of_the_ordinary(self, tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ out by `close` and not dropped, an event without data is counted as a keep-alive
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 MAX_EVENT_BYTES = 8 * 1024 * 1024
@@ -33,9 +35,12 @@ Payload = bytes | NamedEvent | SseFault
 """What the parser hands out: the joined `data:` lines of one event, bare or with the event's name, or the end of it."""
 
 
+_NAMES: Final = (b"data:", b"event:", b"id:", b"retry:", _BOM)
+
+
 def _begins_a_field(torn: bytes) -> bool:
     """Whether a line without an end may be the beginning of a field's name, which says nothing yet."""
-    return any(name.startswith(torn) for name in (b"data:", b"event:", b"id:", b"retry:", _BOM))
+    return any(name.startswith(torn) and name != torn for name in _NAMES)
 
 
 class SseParser:

@@ -70,7 +70,7 @@ def test_readings_of_a_command_stand_in_the_log(place: Place, small: Path, serve
 def test_what_makes_no_sense_is_refused_before_anything_starts(place: Place, small: Path) -> None:
     for flags, said in (
         (("--gpu-metrics", "host:9400"), "sensors.metrics_url"),
-        (("--gpu-metrics", "http://user:key@host:9400/metrics"), "without a user or a password"),
+        (("--gpu-metrics", "http://user:key@host:9400/metrics"), "without a user, a password or a query"),
         (("--gpu-ssh=-oProxyCommand=evil",), "sensors.ssh"),
         (("--sensor-cmd", " "), "sensors.command"),
         (("--set", "sensors.interval_s=0.01"), "sensors.interval_s"),

@@ -58,7 +58,9 @@ def parse(chunks: list[bytes], limit: int = MAX_EVENT_BYTES) -> tuple[list[Paylo
 def plainly(stream: bytes, limit: int = MAX_EVENT_BYTES) -> list[Payload]:
     """The standard's algorithm, on the whole body at once and without a thought for speed."""
     raw = stream.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
-    if raw[-1] == b"":
+    torn = raw[-1].removeprefix(b"\xef\xbb\xbf") if len(raw) == 1 else raw[-1]
+    names = (b"data:", b"event:", b"id:", b"retry:", b"\xef\xbb\xbf")
+    if len(raw[-1]) <= limit and any(name.startswith(torn) and name != torn for name in names):
         raw.pop()
     lines = [line if at else line.removeprefix(b"\xef\xbb\xbf") for at, line in enumerate(raw)]
     out: list[Payload] = []

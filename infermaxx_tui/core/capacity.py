@@ -91,12 +91,15 @@ def describe(
 
     Raises core.kv_layers.ConfigError if the model's config does not say what is needed.
     """
-    rows, every, loads = [], list[int](), list[Load]()
+    rows, loads = [], list[Load]()
+    tokens = requests = 0
+    on_pool = pool is not None or asked.memory_gib is not None
     for session in sessions:
         pairs, source = _sizes(session, measure)
         sizes = [sum(pair) for pair in pairs]
-        every += sizes
-        loads.append(load_of(session, pairs))
+        tokens, requests = tokens + sum(sizes), requests + len(sizes)
+        if on_pool:
+            loads.append(load_of(session, pairs))
         rows.append(
             SessionStats(
                 id=session.id,
@@ -114,7 +117,7 @@ def describe(
         tokenizer=tokenizer,
         sessions=tuple(rows),
         peak=Peak(quantile(peaks, 0.5) or 0.0, quantile(peaks, 0.9) or 0.0, peaks[-1] if peaks else 0),
-        mean=sum(every) / len(every) if every else 0.0,
+        mean=tokens / requests if requests else 0.0,
         pool=pool,
         exceeds_alone=None if pool is None else sum(peak > pool for peak in peaks),
         fit_together=None if pool is None else fit(peaks, pool),

@@ -45,7 +45,7 @@ def experiment(
         return show(find(root, args.show), args.json, emit)
     if args.file is None:
         raise UsageError("infermaxx experiment: name a FILE, or --list, or --show ID")
-    asked = read_experiment(args.file, args.set)
+    asked = read_experiment(args.file, args.set, args.api_key_env)
     if args.dry_run:
         emit(ahead_lines(asked, root))
         return ExitCode.PASS

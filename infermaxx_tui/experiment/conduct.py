@@ -25,6 +25,7 @@ from infermaxx_tui.experiment.step import Conditions, blank_row, conduct_step, w
 from infermaxx_tui.follow import StatusLine
 from infermaxx_tui.launch import Interrupted, Relay, relayed
 from infermaxx_tui.rundir import RunError, replace_file
+from infermaxx_tui.secret import read_key
 from infermaxx_tui.shipped import find_experiment, find_scenario
 from infermaxx_tui.wish import load
 
@@ -43,8 +44,11 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         return text_sha256("\n".join((self.text, *self.overrides, msgspec.json.encode(self.experiment).decode())))
 
 
-def read_experiment(name: str, overrides: Sequence[str] = ()) -> Asked:
-    """The experiment file of that path or bare name, its arms' scenarios checked too. Raises ScenarioError."""
+def read_experiment(name: str, overrides: Sequence[str] = (), api_key_env: str = "VLLM_API_KEY") -> Asked:
+    """The experiment file of that path or bare name, its arms' scenarios checked too.
+
+    Raises ScenarioError, also for one in which the key would be written down.
+    """
     path = find_experiment(name)
     try:
         text = path.read_text(encoding="utf-8")
@@ -56,6 +60,11 @@ def read_experiment(name: str, overrides: Sequence[str] = ()) -> Asked:
         source=path,
         overrides=tuple(overrides),
     )
+    key = read_key(api_key_env)
+    if key is not None and key in msgspec.json.encode(asked.experiment).decode():
+        raise ScenarioError(
+            path.name, "", f"holds the key of {api_key_env}, and rows are written down: a launched server has it anyway"
+        )
     for one in settings(asked.experiment):
         load(wish_of(conditions_of(asked, ".", "", no_gpu=True), one))
     return asked

@@ -68,7 +68,7 @@ def _one(
     args: argparse.Namespace, root: Path, file: Path, narrate: Callable[[str], None], status: Callable[[], StatusLine]
 ) -> tuple[Swept, bool]:
     try:
-        asked = read_experiment(str(file), args.set)
+        asked = read_experiment(str(file), args.set, args.api_key_env)
         folder, _ = open_folder(root, asked, anew=True)
         narrate(f"experiment {folder.path}")
         whole = conduct(conditions_of(asked, str(root), args.api_key_env, args.no_gpu), folder, status, narrate)

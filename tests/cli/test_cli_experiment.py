@@ -266,3 +266,15 @@ def test_a_sweep_conducts_all_again_and_says_no_movement_where_there_is_none(
     assert kept[0]["since"]["last"] is None
     assert kept[2]["since"]["last"] == kept[0]["since"]["now"]
     assert place.inside("sweep", str(place.root / "fleet2")).complaint.endswith("holds no experiment files (*.toml)")
+
+
+def test_a_key_that_a_variable_would_bring_into_the_rows_is_refused(place: Place, small: Path, free_port: int) -> None:
+    file = _experiment(place, small, free_port, _arm("clean"), launch=["server", "--x", "${OUR_KEY}"])
+    text = Path(file).read_text(encoding="utf-8").replace("[server]", '[vars]\nOUR_KEY = ""\n[server]')
+    Path(file).write_text(text, encoding="utf-8")
+    key = "sk-CANARY-0123456789"
+    done = place.run("experiment", file, "--api-key-env", "OUR_KEY", env={"OUR_KEY": key})
+    assert done.code == 2
+    assert "holds the key of OUR_KEY" in done.complaint
+    assert key not in done.err
+    assert not place.runs.exists()

@@ -25,7 +25,7 @@ Lines = tuple[bytes, ...]
 
 CONTRACT = """
 PASS                clean no-usage usage-cumulative burst buffered ping crlf no-space split u2028 escapes two-done
-PASS                no-done bad-utf8 slow-start cache-flip
+PASS                no-done bad-utf8 slow-start cache-flip small-kv drafting
 FAIL isolation      leak leak-parallel leak-retired stale
 FAIL recall         forget-oldest forget-random typo cache-rot wrong-question
 FAIL degeneration   babble bang needle-loop special-tokens reason-loop collapse

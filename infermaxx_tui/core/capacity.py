@@ -5,8 +5,9 @@ Over 710 real traces the peak is 1.4 times the mean in the median and 1.9 times 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Literal
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, Literal
 
 import msgspec
 
@@ -16,7 +17,7 @@ from infermaxx_tui.core.fitting import Overlap, Plan, admission, overlap
 from infermaxx_tui.core.kv_pool import plain_cost
 from infermaxx_tui.core.kv_report import TOKENS_ONLY, KvAsked, KvReport, fit, kv_report, pool_of, server_cost
 from infermaxx_tui.core.load import Load, load_of
-from infermaxx_tui.core.stats import quantile
+from infermaxx_tui.core.stats import counted_quantile
 from infermaxx_tui.core.transcript import Request, Session
 
 
@@ -77,6 +78,18 @@ class Stats(msgspec.Struct, frozen=True):
     """What sessions side by side come to on the pool; None without one."""
     plan: Plan | None = None
     """When to start which session; None without a pool, or for too many."""
+    sessions_left_out: int = 0
+    """Sessions that are counted everywhere and not listed, since there are too many."""
+
+    @property
+    def count(self) -> int:
+        """All sessions, those that are not listed too."""
+        return len(self.sessions) + self.sessions_left_out
+
+
+LISTED: Final = 10_000
+"""Sessions that are listed and played side by side; of a trace with more of them only peaks are kept, and how often
+each was seen, so that memory does not grow with the file."""
 
 
 def describe(
@@ -91,38 +104,55 @@ def describe(
 
     Raises core.kv_layers.ConfigError if the model's config does not say what is needed.
     """
-    rows, loads = [], list[Load]()
-    tokens = requests = 0
+    rows, loads, peaks = list[SessionStats](), list[Load](), Counter[int]()
+    tokens = requests = left_out = 0
     on_pool = pool is not None or asked.memory_gib is not None
     for session in sessions:
         pairs, source = _sizes(session, measure)
         sizes = [sum(pair) for pair in pairs]
         tokens, requests = tokens + sum(sizes), requests + len(sizes)
+        peaks[max(sizes, default=0)] += 1
+        if len(rows) == LISTED:
+            left_out += 1
+            continue
         if on_pool:
             loads.append(load_of(session, pairs))
-        rows.append(
-            SessionStats(
-                id=session.id,
-                format=session.format,
-                requests=len(session.requests),
-                windows=len(session.windows),
-                peak_tokens=max(sizes, default=0),
-                peak_source=source,
-                mean_tokens=sum(sizes) / len(sizes) if sizes else 0.0,
-                loss=dict(session.loss),
-            )
-        )
-    peaks = sorted(row.peak_tokens for row in rows)
+        rows.append(_row(session, sizes, source))
     whole = Stats(
         tokenizer=tokenizer,
         sessions=tuple(rows),
-        peak=Peak(quantile(peaks, 0.5) or 0.0, quantile(peaks, 0.9) or 0.0, peaks[-1] if peaks else 0),
+        peak=Peak(counted_quantile(peaks, 0.5) or 0.0, counted_quantile(peaks, 0.9) or 0.0, max(peaks, default=0)),
         mean=tokens / requests if requests else 0.0,
         pool=pool,
-        exceeds_alone=None if pool is None else sum(peak > pool for peak in peaks),
-        fit_together=None if pool is None else fit(peaks, pool),
+        exceeds_alone=None if pool is None else sum(count for peak, count in peaks.items() if peak > pool),
+        fit_together=None if pool is None else fit_counted(peaks, pool),
+        sessions_left_out=left_out,
     )
-    return _on_pool(whole, loads, pool, asked, seed)
+    return whole if left_out else _on_pool(whole, loads, pool, asked, seed)
+
+
+def _row(session: Session, sizes: list[int], source: Literal["recorded", "tokenised"]) -> SessionStats:
+    return SessionStats(
+        id=session.id,
+        format=session.format,
+        requests=len(session.requests),
+        windows=len(session.windows),
+        peak_tokens=max(sizes, default=0),
+        peak_source=source,
+        mean_tokens=sum(sizes) / len(sizes) if sizes else 0.0,
+        loss=dict(session.loss),
+    )
+
+
+def fit_counted(peaks: Mapping[int, int], room: int) -> int:
+    """How many fit if all are at their peaks at once, the smallest first: any other choice fits fewer."""
+    used = fitting = 0
+    for peak in sorted(peaks):
+        here = peaks[peak] if not peak else min(peaks[peak], (room - used) // peak)
+        used, fitting = used + here * peak, fitting + here
+        if here < peaks[peak]:
+            break
+    return fitting
 
 
 def _on_pool(stats: Stats, loads: list[Load], pool: int | None, asked: KvAsked, seed: int) -> Stats:
@@ -185,16 +215,17 @@ def stats_lines(stats: Stats) -> tuple[str, ...]:
 
 
 def _summary(stats: Stats) -> list[str]:
-    lines = ["", f"peak: p50 {stats.peak.p50:,.0f}, p90 {stats.peak.p90:,.0f}, max {stats.peak.max:,} tokens"]
+    lines = [""]
+    if stats.sessions_left_out:
+        lines.append(f"and {stats.sessions_left_out:,} more, counted below; too many to play them side by side")
+    lines += [f"peak: p50 {stats.peak.p50:,.0f}, p90 {stats.peak.p90:,.0f}, max {stats.peak.max:,} tokens"]
     if stats.mean:
         lines.append(
             f"mean over all requests {stats.mean:,.0f} tokens:"
             f" the largest peak is {stats.peak.max / stats.mean:.1f} times that"
         )
     if stats.pool is not None:
-        lines.append(
-            f"pool {stats.pool:,} tokens: {stats.exceeds_alone} of {len(stats.sessions)} sessions exceed it alone"
-        )
+        lines.append(f"pool {stats.pool:,} tokens: {stats.exceeds_alone} of {stats.count} sessions exceed it alone")
         lines.append(f"{stats.fit_together} fit together at their peaks")
     if stats.kv is not None:
         lines += ["", *kv_lines(stats.kv)]

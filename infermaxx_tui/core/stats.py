@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -119,6 +119,24 @@ def quantile(values: Iterable[float], q: float) -> float | None:
     left, right = ordered[below], ordered[below + 1]
     # rounding may carry the mean of two neighbours past either of them
     return min(max(left * (1 - share) + right * share, left), right)
+
+
+def counted_quantile(counts: Mapping[int, int], q: float) -> float | None:
+    """As `quantile`, of whole numbers that each were seen so many times; None if there are none."""
+    _check_q(q)
+    n = sum(counts.values())
+    if not n:
+        return None
+    below = math.floor(place := q * (n - 1))
+    found = list[int]()
+    passed = 0
+    for value in sorted(counts):
+        passed += counts[value]
+        while len(found) < 2 and passed > below + len(found):
+            found.append(value)
+    left, right = found[0], found[-1]
+    share = place - below
+    return float(left) if share == 0 else left * (1 - share) + right * share
 
 
 @dataclass(slots=True)

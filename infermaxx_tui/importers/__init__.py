@@ -56,10 +56,15 @@ def stream_all(paths: Iterable[Path]) -> Iterator[Session]:
         yield from unseen(stream(path), seen)
 
 
+REMEMBERED = 500_000
+"""Sessions that are told from those that come later; more of them would fill the memory."""
+
+
 def unseen(sessions: Iterable[Session], seen: set[int]) -> Iterator[Session]:
     """Those sessions that were not seen before, neither by name nor by what is in them; `seen` takes them in."""
     for session in sessions:
         key = hash((session.format, session.source, session.id, session.windows))
         if key not in seen:
-            seen.add(key)
+            if len(seen) < REMEMBERED:
+                seen.add(key)
             yield session

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infermaxx_tui.core.capacity import Measured, Stats, TokenizerName, describe, stats_lines
+from infermaxx_tui.core.capacity import LISTED, Measured, Stats, TokenizerName, describe, fit_counted, stats_lines
 from infermaxx_tui.core.kv_report import fit
+from infermaxx_tui.core.stats import counted_quantile, quantile
 from infermaxx_tui.core.transcript import Message, Request, Session, Usage, Window
 
 NAME = TokenizerName("toy", exact=False)
@@ -59,3 +63,28 @@ def test_no_choice_of_sessions_fits_more(peaks: list[int], pool: int) -> None:
     smallest = sorted(peaks)
     assert sum(smallest[:found]) <= pool
     assert found == len(peaks) or sum(smallest[: found + 1]) > pool
+
+
+_PEAKS = st.lists(st.integers(0, 60), max_size=40)
+
+
+@given(_PEAKS, st.floats(0, 1))
+def test_a_quantile_of_counted_values_is_that_of_the_values(values: list[int], q: float) -> None:
+    wanted = quantile(values, q)
+    found = counted_quantile(Counter(values), q)
+    assert found == (None if wanted is None else pytest.approx(wanted))
+
+
+@given(_PEAKS, st.integers(0, 400))
+def test_of_counted_peaks_as_many_fit_as_of_the_peaks(peaks: list[int], room: int) -> None:
+    assert fit_counted(Counter(peaks), room) == fit(peaks, room)
+
+
+def test_a_trace_of_more_sessions_than_are_listed_is_counted_whole() -> None:
+    sessions = (_session(f"s{n}", [(100 + n % 7, 10)]) for n in range(LISTED + 25))
+    stats = describe(sessions, _never, TokenizerName("t", exact=True), 112)
+    assert (len(stats.sessions), stats.sessions_left_out, stats.count) == (LISTED, 25, LISTED + 25)
+    assert stats.exceeds_alone == sum(110 + n % 7 > 112 for n in range(LISTED + 25))
+    assert stats.peak.max == 116
+    assert stats.overlap is None
+    assert "and 25 more, counted below" in "\n".join(stats_lines(stats))

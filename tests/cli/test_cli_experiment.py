@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
@@ -130,19 +131,25 @@ def test_a_taken_port_is_a_failed_start(place: Place, small: Path) -> None:
 
 
 _LATE = """
-import os, pathlib, runpy, sys, time
-gate = pathlib.Path({gate!r})
-while not gate.exists():
-    time.sleep(0.05)
+import fcntl, runpy, sys
+fcntl.flock(open({gate!r}), fcntl.LOCK_SH)
 sys.argv = ["sim", *sys.argv[1:]]
 runpy.run_module("infermaxx_tui.sim", run_name="__main__")
 """
 
 
-def _late(place: Place, port: int) -> tuple[Path, list[str]]:
-    """A server that comes up only once a file is there."""
-    gate = place.root / "gate"
-    return gate, [sys.executable, "-c", _LATE.format(gate=str(gate)), "--port", str(port)]
+class _Gate:
+    """A server that comes up only once this is opened: it waits for a lock that is held here."""
+
+    def __init__(self, place: Place, port: int) -> None:
+        path = place.root / "gate"
+        self._held = path.open("w")
+        fcntl.flock(self._held, fcntl.LOCK_EX)
+        self.launch = [sys.executable, "-c", _LATE.format(gate=str(path)), "--port", str(port)]
+
+    def open(self) -> None:
+        """Lets servers come up from now on."""
+        self._held.close()
 
 
 def _begun(place: Place) -> bool:
@@ -151,15 +158,15 @@ def _begun(place: Place) -> bool:
 
 
 def test_ctrl_c_ends_the_step_and_the_same_command_goes_on_there(place: Place, small: Path, free_port: int) -> None:
-    gate, launch = _late(place, free_port)
-    file = _experiment(place, small, free_port, _arm("late"), boots=2, launch=launch)
+    gate = _Gate(place, free_port)
+    file = _experiment(place, small, free_port, _arm("late"), boots=2, launch=gate.launch)
     with place.started("experiment", file, "--no-gpu") as command:
         until(lambda: _begun(place))
         command.process.send_signal(signal.SIGINT)
         stopped = command.end()
     assert stopped.code == 130, stopped.err
     assert [row.outcome for row in _arm_rows(place)] == ["interrupted"]
-    gate.touch()
+    gate.open()
     done = place.run("experiment", file, "--no-gpu")
     assert done.code == 0, done.err
     assert "goes on where it was left" in done.err
@@ -177,14 +184,14 @@ def _kill(command: Command) -> None:
 def test_a_killed_experiment_goes_on_at_its_arm_and_ends_the_runner_that_never_began(
     place: Place, small: Path, free_port: int
 ) -> None:
-    gate, launch = _late(place, free_port)
-    file = _experiment(place, small, free_port, _arm("late"), launch=launch)
+    gate = _Gate(place, free_port)
+    file = _experiment(place, small, free_port, _arm("late"), launch=gate.launch)
     with place.started("experiment", file, "--no-gpu") as command:
         until(lambda: _begun(place))
         _kill(command)
     (began,) = [row for row in _rows(place) if isinstance(row, Began)]
     os.kill(began.pid, 0)
-    gate.touch()
+    gate.open()
     done = place.run("experiment", file, "--no-gpu")
     assert done.code == 0, done.err
     assert [row.outcome for row in _arm_rows(place)] == ["judged"]
@@ -234,13 +241,14 @@ def test_what_cannot_be_conducted_is_refused_in_one_line(
 
 
 def test_two_at_once_are_refused(place: Place, small: Path, free_port: int) -> None:
-    _, launch = _late(place, free_port)
-    file = _experiment(place, small, free_port, _arm("late"), launch=launch)
+    gate = _Gate(place, free_port)
+    file = _experiment(place, small, free_port, _arm("late"), launch=gate.launch)
     with place.started("experiment", file, "--no-gpu") as command:
         until(lambda: _begun(place))
         second = place.run("experiment", file, "--no-gpu")
         command.process.send_signal(signal.SIGINT)
         command.end()
+    gate.open()
     assert second.code == 2
     assert "is being conducted already" in second.err
 

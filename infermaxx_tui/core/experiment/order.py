@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import msgspec
 
 from infermaxx_tui.core.experiment.file import Experiment
@@ -27,9 +25,3 @@ def steps(experiment: Experiment) -> tuple[Step, ...]:
         case "sequence":
             pairs = [(name, boot) for name in names for boot in range(experiment.boots)]
     return tuple(Step(place, name, boot) for place, (name, boot) in enumerate(pairs))
-
-
-def remaining(planned: Iterable[Step], done: Iterable[tuple[str, int]]) -> tuple[Step, ...]:
-    """What is left after a crash: steps whose arm and boot have no row."""
-    known = set(done)
-    return tuple(step for step in planned if (step.arm, step.boot) not in known)

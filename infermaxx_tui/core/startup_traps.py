@@ -38,6 +38,11 @@ def _shorter(match: re.Match[str]) -> str:
     return "lower --max-model-len, raise --gpu-memory-utilization, or take a smaller KV dtype"
 
 
+def _window(match: re.Match[str]) -> str:
+    fits = match.groupdict().get("fits")
+    return f"the model was made for {fits} tokens: lower --max-model-len" if fits else "lower --max-model-len"
+
+
 _RULES: tuple[_Rule, ...] = (
     _Rule(
         "block_fp8_default_kernels",
@@ -116,6 +121,15 @@ _RULES: tuple[_Rule, ...] = (
         fatal=True,
     ),
     _Rule(
+        "window_too_long",
+        re.compile(
+            r"User-specified max_model_len \(\d+\) is greater than the derived max_model_len"
+            r"(?: \(max_position_embeddings=(?P<fits>\d+))?"
+        ),
+        _window,
+        fatal=True,
+    ),
+    _Rule(
         "model_not_found",
         re.compile(r"is not a local folder and is not a valid model identifier|Repo id must be in the form"),
         "the model is neither a folder here nor a name that the hub knows: check the path",
@@ -155,6 +169,9 @@ _MOST_TRAPS = 24
 _ERROR = re.compile(r"^\s*(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Interrupt)\b(?::| ).*\S")
 _WRAPPER = re.compile(r"Engine core initialization failed|EngineCore failed to start|WorkerProc (?:failed|initializ)")
 _ARGUMENTS = re.compile(r"\berror: (?:unrecognized|argument|the following|ambiguous)")
+_COUNTED = re.compile(r"\bValidationError: \d+ validation errors? for \w+$")
+_BELOW = 4
+"""Lines below such an error in which its first reason stands."""
 _WIDTH = 240
 
 
@@ -164,8 +181,8 @@ def cause_of(lines: Sequence[Line]) -> str | None:
     The last error of an engine or worker process is the cause; what the server's first process says is a wrapper.
     """
     errors = [
-        (proc, message.strip())
-        for proc, message in lines
+        (proc, _whole(lines, place))
+        for place, (proc, message) in enumerate(lines)
         if (_ERROR.match(message) or _ARGUMENTS.search(message)) and not _WRAPPER.search(message)
     ]
     inner = [message for proc, message in errors if proc.startswith(("EngineCore", "Worker", "VllmWorker"))]
@@ -174,7 +191,21 @@ def cause_of(lines: Sequence[Line]) -> str | None:
     if said is None:
         return f"{fatal[-1].detail}: {fatal[-1].advice}" if fatal else None
     known = list(traps_of([("", said)], ready=False)) or fatal
-    return _short(said).rstrip(".") + (f": {known[-1].advice}" if known else "")
+    return _short(said.rstrip(".")) + (f": {known[-1].advice}" if known else "")
+
+
+def _whole(lines: Sequence[Line], place: int) -> str:
+    """An error with what pydantic says of it in the lines below: its own line only counts the values that are wrong."""
+    said = lines[place][1].strip()
+    if _COUNTED.search(said) is None:
+        return said
+    below = []
+    for _, message in lines[place + 1 : place + 1 + _BELOW]:
+        text, found, _ = message.partition(" [type=")
+        below.append(text.strip().removeprefix("Value error, ").removeprefix("Assertion failed, "))
+        if found:
+            return " ".join(["; ".join(below), f"({said})"])
+    return said
 
 
 def _short(text: str) -> str:

@@ -159,6 +159,35 @@ def test_arguments_that_the_server_refuses() -> None:
     assert "unrecognized arguments: --kv-dtype fp8" in (got.failure or "")
 
 
+_PYDANTIC = """\
+pydantic_core._pydantic_core.ValidationError: 1 validation error for ModelConfig
+  {said} [type=value_error, input_value=ArgsKwargs((), {{'model': ...nderer_num_workers': 1}}), input_type=ArgsKwargs]
+    For further information visit https://errors.pydantic.dev/2.14/v/value_error
+"""
+_TOO_LONG = (
+    "Value error, User-specified max_model_len (100000) is greater than the derived max_model_len"
+    " (max_position_embeddings=8192.0 or model_max_length=None in model's config.json). To allow overriding this"
+    " maximum, set the env var VLLM_ALLOW_LONG_MAX_MODEL_LEN=1."
+)
+
+
+def test_an_error_that_only_counts_says_what_stands_below_it() -> None:
+    """As vLLM 0.32 says it of a window that the model was not made for."""
+    failure = parse_startup(f"{ENGINE}{_PYDANTIC.format(said=_TOO_LONG)}").failure or ""
+    assert failure.startswith("User-specified max_model_len (100000) is greater than the derived max_model_len")
+    assert failure.endswith("the model was made for 8192 tokens: lower --max-model-len")
+    assert "\n" not in failure
+    field = parse_startup(f"{ENGINE}{_PYDANTIC.format(said='block_size').replace(' [', chr(10) + '  Input [')}").failure
+    assert (field or "").startswith("block_size; Input (pydantic_core._pydantic_core.ValidationError: 1 validation")
+    alone = parse_startup(f"{ENGINE}{_PYDANTIC.splitlines()[0]}").failure
+    assert alone == "pydantic_core._pydantic_core.ValidationError: 1 validation error for ModelConfig"
+
+
+def test_a_long_reason_shows_that_it_was_cut() -> None:
+    failure = parse_startup(f"{ENGINE}ValueError: {'x' * 500}.").failure or ""
+    assert (len(failure), failure[-4:]) == (240, "x...")
+
+
 def test_a_server_that_came_up_did_not_fail() -> None:
     text = "torch.OutOfMemoryError: CUDA out of memory while probing\nINFO:     Application startup complete.\n"
     got = parse_startup(text)

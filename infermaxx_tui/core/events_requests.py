@@ -107,6 +107,10 @@ class RequestEnded(Event, frozen=True, kw_only=True):
     """Tokens of the previous prompt plus reply from the first one on that differs; 0: none."""
     forced: bool = False
     """Its length was forced to the recorded one, whatever the model wanted."""
+    lag_first_ms: float | None = None
+    """The longest lag of the client's loop until the first token; None where nobody watched: only probes are."""
+    lag_max_ms: float | None = None
+    """The same until the end."""
 
 
 class GapNoted(Event, frozen=True, kw_only=True):

@@ -36,6 +36,9 @@ class ProbeReply(msgspec.Struct, frozen=True, kw_only=True):
     place: int = 0
     text_sha256: str | None = None
     """Of the whole reply."""
+    lag_first_ms: float | None = None
+    lag_max_ms: float | None = None
+    """The longest lag of the client until the first token and until the end; None where nobody watched it."""
     capped: bool = False
     """It was cut at its budget: what would have come after that is not known."""
 
@@ -91,6 +94,8 @@ class Probes:
                 degenerate=event.degenerate,
                 place=asked.place,
                 text_sha256=event.text_sha256,
+                lag_first_ms=event.lag_first_ms,
+                lag_max_ms=event.lag_max_ms,
                 capped=event.finish_reason == "length",
             )
         )

@@ -15,8 +15,9 @@ from infermaxx_tui.core.probes import Probe, Round, rounds
 
 LEAST_DECODED: Final = 8
 """Tokens after the first piece below which a reply has no speed."""
-Blind = Callable[[float], Sequence[str]]
-"""Why a time of so many ms could not be seen, or may not be shown; empty if it can."""
+Blind = Callable[[float, float | None], Sequence[str]]
+"""Why a time of so many ms could not be seen, or may not be shown; empty if it can. The second number is the client's
+longest lag in ms while that time lasted, None if nobody watched it then."""
 
 
 class _Seen(NamedTuple):
@@ -24,11 +25,12 @@ class _Seen(NamedTuple):
 
     value: float | None = None
     time_ms: float = 0.0
+    lag_ms: float | None = None
     why: str | None = None
 
 
 def probe_measures(
-    probes: Sequence[Probe], replies: Iterable[ProbeReply], blind: Blind = lambda time_ms: ()
+    probes: Sequence[Probe], replies: Iterable[ProbeReply], blind: Blind = lambda time_ms, lag_ms: ()
 ) -> tuple[Measure, ...]:
     """All figures that the probes ask for, each with the repetitions that count.
 
@@ -104,7 +106,7 @@ def _count(
 ) -> None:
     key = (figure.name, one.tokens, one.streams, one.probe)
     seen = figure.value(one, got)
-    if figure.is_speed and seen.value is not None and (unseen := blind(seen.time_ms)):
+    if figure.is_speed and seen.value is not None and (unseen := blind(seen.time_ms, seen.lag_ms)):
         seen = _Seen(why="; ".join(unseen))
     known = found.get(key)
     found[key] = Measure(
@@ -149,7 +151,7 @@ def _decode(one: Round, got: list[ProbeReply]) -> _Seen:
     decoded = reply.tokens - reply.first_chunk_tokens
     if decoded < LEAST_DECODED or reply.decode_ms <= 0:
         return _Seen(why=f"a reply of {reply.tokens} tokens is too short for a speed")
-    return _Seen(1000.0 * decoded / reply.decode_ms, reply.decode_ms)
+    return _Seen(1000.0 * decoded / reply.decode_ms, reply.decode_ms, reply.lag_max_ms)
 
 
 def _cold_ttft(one: Round, got: list[ProbeReply]) -> _Seen:
@@ -159,7 +161,7 @@ def _cold_ttft(one: Round, got: list[ProbeReply]) -> _Seen:
 
 def _ttft(got: list[ProbeReply]) -> _Seen:
     ttft_ms = got[0].ttft_ms
-    return _Seen(why="no token came") if ttft_ms is None else _Seen(ttft_ms, ttft_ms)
+    return _Seen(why="no token came") if ttft_ms is None else _Seen(ttft_ms, ttft_ms, got[0].lag_first_ms)
 
 
 def _not_cold(reply: ProbeReply) -> str | None:
@@ -177,7 +179,7 @@ def _prefill(one: Round, got: list[ProbeReply]) -> _Seen:
     tokens = got[0].prompt_tokens
     if tokens is None:
         return _Seen(why="the prompt's tokens were not counted")
-    return _Seen(1000.0 * tokens / seen.value, seen.time_ms)
+    return _Seen(1000.0 * tokens / seen.value, seen.time_ms, seen.lag_ms)
 
 
 def _repeat_ttft(one: Round, got: list[ProbeReply]) -> _Seen:
@@ -202,7 +204,9 @@ def _aggregate(one: Round, got: list[ProbeReply]) -> _Seen:
     span_ms = (max(reply.ended_us for reply in got) - min(reply.sent_us for reply in got)) / 1000
     if len(tokens) < len(got) or span_ms <= 0:
         return _Seen(why="tokens were not counted")
-    return _Seen(1000.0 * sum(tokens) / span_ms, span_ms)
+    lags = [reply.lag_max_ms for reply in got]
+    known = [lag for lag in lags if lag is not None]
+    return _Seen(1000.0 * sum(tokens) / span_ms, span_ms, max(known) if len(known) == len(lags) else None)
 
 
 def _admitted(one: Round, got: list[ProbeReply]) -> _Seen:

@@ -252,10 +252,10 @@ def rounded(value: object) -> object:
 def _measures(state: RunState, limits: Limits) -> tuple[Measure, ...]:
     """No speed where speeds are withheld; else each is held against the client's lag by the time that it is made of."""
 
-    def blind(time_ms: float) -> list[str]:
+    def blind(time_ms: float, lag_ms: float | None) -> list[str]:
         if state.speed_withheld is not None:
             return [f"withheld: {state.speed_withheld}"]
-        return untimely(state, limits, "a time", time_ms)
+        return untimely(state, limits, "a time", time_ms, lag_ms)
 
     seen = state.probes
     measured = probe_measures(seen.planned, seen.replies, blind) if seen.planned else ()

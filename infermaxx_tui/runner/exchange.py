@@ -8,6 +8,7 @@ from typing import Protocol
 import msgspec
 
 from infermaxx_tui.core.events import ControlAsked, ProbeAsked, QualityAsked, RequestEnded, RequestKind
+from infermaxx_tui.runner.lag import LagWatch
 from infermaxx_tui.runner.lines import Prompt
 from infermaxx_tui.runner.prefix import PrefixWatch
 
@@ -44,6 +45,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     keep_text: bool = False
     prefix: PrefixWatch | None = None
     """Where the conversation's prompts are compared."""
+    lags: LagWatch | None = None
+    """Watches how prompt the client is while the request is open."""
     on_first: Callable[[], None] | None = None
     """Called at the first token."""
     announced: Callable[[int], QualityAsked | ControlAsked | ProbeAsked] | None = None

@@ -14,6 +14,7 @@ from infermaxx_tui.core.transcript import Message
 from infermaxx_tui.core.words import FIRST, SECOND
 from infermaxx_tui.runner.context import RunContext
 from infermaxx_tui.runner.exchange import Order
+from infermaxx_tui.runner.lag import LagWatch
 from infermaxx_tui.runner.lines import Line, Prompt
 from infermaxx_tui.runner.stream import Streams
 from infermaxx_tui.runner.wave import new_line
@@ -47,6 +48,8 @@ async def measure_all(run: RunContext, streams: Streams) -> None:
 async def _play(run: RunContext, streams: Streams, one: Round, text: str) -> None:
     """Renders first and sends then, so that requests of one round go out together."""
     probe = run.scenario.probes[one.probe]
+    clock = run.recorder.clock
+    lags = None if clock.jumps else LagWatch(clock.mono_us)
     orders = []
     for beside in range(one.streams):
         prompt = await run.render(_prompt, run, new_line(run), one, beside, text)
@@ -60,11 +63,16 @@ async def _play(run: RunContext, streams: Streams, one: Round, text: str) -> Non
                 forced=probe.forced,
                 salt=_salt(run, one),
                 announced=partial(_announce, one),
+                lags=lags,
             )
         )
-    async with anyio.create_task_group() as group:
-        for order in orders:
-            group.start_soon(streams.send, order)
+    async with anyio.create_task_group() as watching:
+        if lags is not None:
+            watching.start_soon(lags.run)
+        async with anyio.create_task_group() as group:
+            for order in orders:
+                group.start_soon(streams.send, order)
+        watching.cancel_scope.cancel()
 
 
 def _salt(run: RunContext, one: Round) -> str | None:

@@ -93,6 +93,8 @@ def summarise(req: int, order: Order, wire: Wire, reply: Reply, registry: Regist
         prefix_tokens=prefix.kept if prefix is not None else None,
         prefix_missed=prefix.missed if prefix is not None else None,
         forced=order.forced,
+        lag_first_ms=order.lags.worst_ms(wire.started_us, reply.first_token_us) if order.lags is not None else None,
+        lag_max_ms=order.lags.worst_ms(wire.started_us, wire.ended_us) if order.lags is not None else None,
     )
 
 

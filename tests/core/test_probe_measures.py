@@ -149,12 +149,31 @@ def test_scaling_is_held_against_one_stream_of_the_same_run() -> None:
 
 
 def test_a_blind_client_gives_no_speed_and_still_what_is_none() -> None:
-    found = probe_measures((_DEPTH,), (_COLD, _LOADED), lambda time_ms: ("it lagged",) if time_ms < 200 else ())
+    found = probe_measures((_DEPTH,), (_COLD, _LOADED), lambda time_ms, _lag_ms: ("it lagged",) if time_ms < 200 else ())
     by_name = {one.name: one for one in found}
     assert by_name["ttft.cold_ms"].values == ()
     assert by_name["ttft.cold_ms"].reason == "it lagged"
     assert by_name["decode.tokens_per_s"].values == (200.0,)
     assert by_name["ttft.repeat_hit_tokens"].values == (992.0,)
+
+
+def test_each_time_is_held_against_the_lag_while_it_lasted() -> None:
+    """A first token against the lag before it, a speed against the lag to the end, an aggregate against all of its own."""
+    asked: list[tuple[float, float | None]] = []
+
+    def note(time_ms: float, lag_ms: float | None) -> tuple[str, ...]:
+        asked.append((time_ms, lag_ms))
+        return ()
+
+    loaded = _with(_LOADED, lag_first_ms=1.0, lag_max_ms=9.0)
+    probe_measures((_DEPTH,), (_with(_COLD, lag_first_ms=2.0, lag_max_ms=3.0), loaded), note)
+    assert asked == [(100.0, 2.0), (100.0, 2.0), (10.0, 1.0), (500.0, 9.0)]
+    asked.clear()
+    several = [_with(one, lag_max_ms=lag) for one, lag in zip(_parallel((0, 10), (0, 20)), (4.0, 7.0), strict=True)]
+    two = Probe(kind="streams", streams=(2,), n=1)
+    probe_measures((two,), several, note)
+    probe_measures((two,), [several[0], _with(several[1], lag_max_ms=None)], note)
+    assert [lag for _, lag in asked] == [7.0, None]
 
 
 def test_forced_lengths_and_babble_are_said_beside_the_figure() -> None:

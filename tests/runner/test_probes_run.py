@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
+from infermaxx_tui.core.events import InstrumentRead, RequestEnded, decode
+from infermaxx_tui.core.fold import Fold
+from infermaxx_tui.core.histories.edits import each
 from infermaxx_tui.core.measures import Measure, find
-from infermaxx_tui.core.verdict import Verdict
+from infermaxx_tui.core.verdict import Verdict, judge_run
 from infermaxx_tui.selftest import judge_lines, play_in_memory
 
+_Lines = tuple[bytes, ...]
 _FIVE = (
     'probes=[{kind="five", depths=[2000], n=2, max_tokens=64}]',
     "sessions.rounds=1",
@@ -44,6 +49,65 @@ def test_the_five_measures_are_the_speeds_that_the_server_has(clean: Verdict) ->
     aggregate = _of(clean, "aggregate.tokens_per_s", streams=4).median or 0
     assert 2.5 * 333 < aggregate < 4 * 333
     assert all(len(one.values) == 2 and one.reason is None for one in clean.measures), clean.measures
+
+
+@pytest.fixture(scope="module")
+def log() -> _Lines:
+    """The lines of such a run."""
+    return play_in_memory(("clean",), _FIVE)
+
+
+def _lagging(log: _Lines, run_ms: float, probe_ms: float | None) -> Verdict:
+    """With this lag in all windows of the run, and that one while each request of a probe was open."""
+    run = each(InstrumentRead, lambda read: msgspec.structs.replace(read, loop_lag_p99_ms=run_ms))
+    probe = each(
+        RequestEnded,
+        lambda ended: msgspec.structs.replace(
+            ended, **(dict.fromkeys(("lag_first_ms", "lag_max_ms"), probe_ms) if ended.kind == "probe" else {})
+        ),
+    )
+    fold = Fold()
+    for record in probe(run(tuple(map(decode, log)))):
+        fold.add(record)
+    return judge_run(fold.snapshot())
+
+
+@pytest.mark.parametrize(
+    ("run_ms", "probe_ms", "seen"),
+    [
+        (0.0, None, {"cold", "repeat", "decode"}),
+        (22.0, 0.5, {"cold", "repeat", "decode"}),
+        (22.0, None, {"decode"}),
+        (0.0, 22.0, {"decode"}),
+        (22.0, 60.0, set()),
+        (0.0, 5.0, {"cold", "decode"}),
+    ],
+    ids=[
+        "never",
+        "at other times",
+        "nobody knows when",
+        "while it waited",
+        "for long",
+        "more than the short one bears",
+    ],
+)
+def test_a_lag_voids_the_times_that_lasted_while_it_did(
+    log: _Lines, run_ms: float, probe_ms: float | None, seen: set[str]
+) -> None:
+    """A fifth of a time is the limit: of 36 ms cold, about 6 repeated, and 190 for a reply's tokens."""
+    verdict = _lagging(log, run_ms, probe_ms)
+    found = {
+        name
+        for name, one in (
+            ("cold", _of(verdict, "ttft.cold_ms", 2000)),
+            ("repeat", _of(verdict, "ttft.repeat_ms", 2000)),
+            ("decode", _of(verdict, "decode.tokens_per_s", 2000)),
+        )
+        if one.values
+    }
+    assert found == seen
+    if probe_ms is not None and probe_ms > 1:
+        assert f"lagged {probe_ms:g} ms while it waited" in (_of(verdict, "ttft.repeat_ms", 2000).reason or "")
 
 
 def test_speeds_of_a_run_whose_tasks_fail_are_withheld() -> None:

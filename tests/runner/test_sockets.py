@@ -352,6 +352,18 @@ def test_counts_agree_exactly_over_sockets() -> None:
     assert seen.generation_client
 
 
+def test_a_probe_says_how_late_the_client_was_while_it_waited_and_nothing_else_does() -> None:
+    _, records = over_sockets(overrides=('probes=[{kind="decode", n=1, max_tokens=16}]', "sessions.rounds=1"))
+    ended = [record.event for record in records if isinstance(record.event, RequestEnded)]
+    probes = [one for one in ended if one.kind == "probe"]
+    assert len(probes) == 2
+    for one in probes:
+        assert one.lag_first_ms is not None
+        assert one.lag_max_ms is not None
+        assert 0 <= one.lag_first_ms <= one.lag_max_ms
+    assert {one.lag_max_ms for one in ended if one.kind != "probe"} == {None}
+
+
 def test_a_prompt_of_many_ids_travels_whole() -> None:
     sizes: list[int] = []
 

@@ -80,9 +80,13 @@ def _of_no_worth(state: RunState) -> list[str]:
     return [f"times of answers that are wrong say nothing: {state.speed_withheld}"]
 
 
-def untimely(state: RunState, limits: Limits, what: str, of_ms: float | None) -> list[str]:
-    """Why this client, or what stands between it and the server, could not see times of the length of `of_ms`."""
-    seen, reasons = state.instrument, _late(state, limits, what, of_ms)
+def untimely(state: RunState, limits: Limits, what: str, of_ms: float | None, lag_ms: float | None = None) -> list[str]:
+    """Why this client, or what stands between it and the server, could not see times of the length of `of_ms`.
+
+    `lag_ms`: the client's longest lag while that time lasted; where it was not watched the worst of the run stands in.
+    """
+    late = _late(state, limits, what, of_ms) if lag_ms is None else _late_then(lag_ms, limits, what, of_ms)
+    seen, reasons = state.instrument, late
     if seen.streams_timed and seen.streams_buffered > MOST_BUFFERED * seen.streams_timed:
         reasons.append(
             f"{seen.streams_buffered} of {plural(seen.streams_timed, 'reply', 'replies')} came in one clump:"
@@ -93,6 +97,16 @@ def untimely(state: RunState, limits: Limits, what: str, of_ms: float | None) ->
     if abs(seen.sight.unseen_step_ms) > WALL_STEP_MS:
         reasons.append(f"the wall clock stepped by {seen.sight.unseen_step_ms:.4g} ms, and nobody saw when")
     return reasons
+
+
+def _late_then(lag_ms: float, limits: Limits, what: str, span_ms: float | None) -> list[str]:
+    """Why the client was too slow while the one time that is asked about lasted."""
+    if span_ms is None or lag_ms <= limits.max_loop_lag_share * span_ms:
+        return []
+    return [
+        f"the client lagged {lag_ms:.3g} ms while it waited, more than"
+        f" limits.max_loop_lag_share={limits.max_loop_lag_share:g} of {what} of {span_ms:.3g} ms"
+    ]
 
 
 def _late(state: RunState, limits: Limits, what: str, span_ms: float | None) -> list[str]:

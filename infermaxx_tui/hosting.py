@@ -108,7 +108,7 @@ def hosted(
     command = wanted.launch or _sim_command(wanted.sim, port_file)
     server = LaunchedServer(command, {**given, **wanted.env}, folder.server_log)
     try:
-        patience = Patience(wanted.idle_s, wanted.quiet_s)
+        patience = Patience(wanted.idle_s, wanted.quiet_s, wanted.start_s)
         yield Host(launch_url(command) if wanted.launch else None, server, port_file, patience=patience)
     finally:
         server.stop()

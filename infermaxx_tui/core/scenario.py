@@ -48,6 +48,8 @@ class Server(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A start that neither writes nor works for so long is given up."""
     quiet_s: float = 900.0
     """A start that works is given up when it has written nothing for so long."""
+    start_s: float = 3600.0
+    """A start that is not up after so long is given up, whatever it writes."""
     model: str = "auto"
 
 

@@ -143,6 +143,7 @@ def _seconds(s: Scenario) -> Iterator[Complaint]:
     for key, seconds in (
         ("server.idle_s", s.server.idle_s),
         ("server.quiet_s", s.server.quiet_s),
+        ("server.start_s", s.server.start_s),
         ("sessions.think_time", think if isinstance(think, float) else 0.0),
         ("sessions.max_think_s", s.sessions.max_think_s),
         ("sessions.max_tool_s", s.sessions.max_tool_s or 0.0),

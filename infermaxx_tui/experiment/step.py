@@ -42,6 +42,8 @@ class Conditions(msgspec.Struct, frozen=True):
     runs_dir: str
     api_key_env: str
     no_gpu: bool = False
+    session_sizes: tuple[int, ...] = ()
+    """Of the sessions that each arm's pool is held against."""
 
 
 def wish_of(conditions: Conditions, settings: Settings) -> Wish:
@@ -58,8 +60,10 @@ def wish_of(conditions: Conditions, settings: Settings) -> Wish:
             model=base.model,
             idle_s=base.idle_s,
             quiet_s=base.quiet_s,
+            start_s=base.start_s if settings.start_s is None else settings.start_s,
             check_args=base.check_args,
         ),
+        session_sizes=conditions.session_sizes,
         runs_dir=conditions.runs_dir,
         api_key_env=conditions.api_key_env,
         no_gpu=conditions.no_gpu,

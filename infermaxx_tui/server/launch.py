@@ -45,16 +45,27 @@ class LaunchedServer:
         except OSError as error:
             raise ServerUnusableError(f"server.launch: cannot start {command[0]!r}: {error.strerror}") from None
 
-    def wait_ready(self, url: str, sleep: Callable[[float], None], patience: Patience | None = None) -> None:
-        """Returns when /health answers. Raises ServerUnusableError if the server dies or makes no progress."""
+    def wait_ready(
+        self,
+        url: str,
+        sleep: Callable[[float], None],
+        patience: Patience | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Returns when /health answers. Raises ServerUnusableError if the server dies, makes no progress or has used up
+        its time, all of which is counted by `clock`, in seconds: an answer that does not come takes time too.
+        """
         patience = patience or Patience()
+        last_s = clock()
         with httpx.Client(base_url=url, trust_env=False, verify=False, timeout=2.0) as client:
             while not self._healthy(client):
                 if self._process.poll() is not None:
                     raise ServerUnusableError(
                         f"server.launch: exited with {self._process.returncode}{self._stage()}: {self.last_words()}"
                     )
-                stuck = patience.over(work_of(self._process.pid, self._log), _POLL_S)
+                now_s = clock()
+                stuck = patience.over(work_of(self._process.pid, self._log), now_s - last_s)
+                last_s = now_s
                 if stuck is not None:
                     raise ServerUnusableError(
                         f"server.launch: {stuck}{self._stage()} and is not up: {self.last_words()}"

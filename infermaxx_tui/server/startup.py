@@ -17,6 +17,9 @@ IDLE_S: Final = 120.0
 """A start that neither writes, computes nor reads for so long hangs."""
 QUIET_S: Final = 900.0
 """One that computes may be silent for so long: compiling kernels takes minutes without a line."""
+START_S: Final = 3600.0
+"""One that is not up after so long is given up whatever it writes: a start that waits for a worker that is gone says so
+every minute, for ever."""
 _BUSY: Final = 0.1
 """Cores in use from which a start is computing."""
 _READ_BYTES: Final = 1 << 20
@@ -54,11 +57,13 @@ class Work(msgspec.Struct, frozen=True):
 
 
 class Patience:
-    """How long a start may still take: as long as it makes progress, whatever that takes."""
+    """How long a start may still take: as long as it makes progress, up to a limit for the whole of it."""
 
-    def __init__(self, idle_s: float = IDLE_S, quiet_s: float = QUIET_S) -> None:
+    def __init__(self, idle_s: float = IDLE_S, quiet_s: float = QUIET_S, start_s: float = START_S) -> None:
         self._idle_limit_s = idle_s
         self._quiet_limit_s = quiet_s
+        self._start_limit_s = start_s
+        self._whole_s = 0.0
         self._last: Work | None = None
         self._idle_s = 0.0
         self._quiet_s = 0.0
@@ -67,6 +72,9 @@ class Patience:
         """What the start did not do, and for how long, once that was too long; None while it makes progress."""
         last = self._last
         self._last = work
+        self._whole_s += since_last_s
+        if self._whole_s > self._start_limit_s:
+            return f"used up its {self._start_limit_s:g} s (start_s)"
         if last is None or work.log_bytes != last.log_bytes:
             self._idle_s = self._quiet_s = 0.0
             return None

@@ -50,6 +50,15 @@ def test_a_flag_is_taken_out_before_it_is_put_in(
     assert command(launch, flags) == wanted
 
 
+def test_an_arm_may_have_its_own_time_to_come_up_and_that_is_no_lever() -> None:
+    text = LADDER + '[[arms]]\nname = "slow"\nparent = "fp8"\nstart_s = 9\nflags = { "kv-cache-dtype" = "fp8" }\n'
+    auto, fp8, slow = settings(parsed(text))
+    assert (auto.start_s, fp8.start_s, slow.start_s) == (3600.0, 3600.0, 9.0)
+    assert slow.moved == ("--kv-cache-dtype",)
+    remote = settings(parsed(text + '[[arms]]\nname = "there"\nparent = "slow"\nurl = "http://127.0.0.1:1"\n'))[3]
+    assert (remote.start_s, remote.moved) == (None, ("url",))
+
+
 _TWO_LEVERS = (
     LADDER + '[[arms]]\nname = "both"\nparent = "auto"\nflags = { "kv-cache-dtype" = "fp8", "dtype" = "half" }\n'
 )

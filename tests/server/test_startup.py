@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import sys
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,13 @@ def test_a_line_begins_both_times_anew() -> None:
     assert told(Patience(idle_s=30, quiet_s=60), *works) == [None] * 30
 
 
+def test_a_start_that_writes_for_ever_has_a_limit_for_the_whole_of_it() -> None:
+    """A server that waits for a worker that is gone says so every minute."""
+    said = told(Patience(start_s=95), *(Work(n, 10.0 * n, 0) for n in range(11)))
+    assert said[:9] == [None] * 9
+    assert said[9] == "used up its 95 s (start_s)"
+
+
 def test_a_log_is_read_from_a_file() -> None:
     got = read_startup(DEAD, "file")
     assert got.source == "file"
@@ -90,7 +98,7 @@ def test_no_bytes_break_it(tmp_path_factory: pytest.TempPathFactory, data: bytes
 
 
 def no_sleep(seconds: float) -> None:
-    """The test's clock is the server's own end."""
+    """The test's clock is the server's own end, or how often it was asked."""
 
 
 def launched(tmp_path: Path, script: str) -> LaunchedServer:
@@ -119,11 +127,21 @@ def test_a_start_that_hangs_gives_the_stage_it_came_to(tmp_path: Path) -> None:
     line = "(EngineCore pid=7) INFO 11-30 16:14:55 [x.py:1] Loading weights took 0.08 seconds"
     server = launched(tmp_path, f"import time; print({line!r}, flush=True); time.sleep(600)")
     with pytest.raises(ServerUnusableError) as caught:
-        server.wait_ready(url_of_nobody(), no_sleep, Patience(idle_s=20.0))
+        server.wait_ready(url_of_nobody(), no_sleep, Patience(idle_s=20.0), count(0.0, 0.25).__next__)
     server.stop()
     said = str(caught.value)
     assert "did nothing for 20 s" in said or "wrote and did nothing" in said
     assert "and is not up" in said
+
+
+def test_the_time_of_a_start_is_that_of_the_clock_and_not_the_number_of_looks(tmp_path: Path) -> None:
+    """Who listens and does not answer holds each look up for seconds."""
+    looks = count()
+    server = launched(tmp_path, "import time; time.sleep(600)")
+    with pytest.raises(ServerUnusableError, match=r"used up its 100 s \(start_s\) and is not up"):
+        server.wait_ready(url_of_nobody(), no_sleep, Patience(start_s=100.0), lambda: 40.0 * next(looks))
+    server.stop()
+    assert next(looks) == 4
 
 
 def test_a_port_that_somebody_has_is_not_started_on() -> None:

@@ -35,6 +35,9 @@ class Base(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     idle_s: float = 120.0
     """A start that neither writes nor works for so long is given up, and is a row."""
     quiet_s: float = 900.0
+    """The same of one that works and writes nothing."""
+    start_s: float = 3600.0
+    """A start that is not up after so long is given up, whatever it writes, and is a row."""
     check_args: bool = True
 
 
@@ -50,6 +53,8 @@ class Arm(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     sim: tuple[str, ...] | None = None
     set: tuple[str, ...] = ()
     """Keys of the scenario, `KEY=VALUE`."""
+    start_s: float | None = None
+    """Seconds that its start has, where that is not the server's; no lever, since nothing is measured in them."""
     confounded: str = ""
     """Why more than one lever moves against the parent. Without it more than one is refused."""
     why: str = ""

@@ -23,6 +23,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     sim: tuple[str, ...] = ()
     env: dict[str, str] = {}
     set: tuple[str, ...] = ()
+    start_s: float | None = None
+    """Seconds that a start of it has to come up; None for one that is not started here."""
     levers: dict[str, str] = {}
     """What can differ between arms, by name, as text."""
     moved: tuple[str, ...] = ()
@@ -45,15 +47,19 @@ def _settings(experiment: Experiment, arm: Arm, by_name: Mapping[str, Arm]) -> S
     env = dict(experiment.server.env)
     url, sim = experiment.server.url, experiment.server.sim
     sets: dict[str, str] = _keyed(experiment.set)
+    start_s = experiment.server.start_s
     for one in line_of(arm, by_name):
         flags |= one.flags
         env |= one.env
         sets |= _keyed(one.set)
         url = one.url if one.url is not None else url
         sim = one.sim if one.sim is not None else sim
+        start_s = one.start_s if one.start_s is not None else start_s
+    launch = command(experiment.server.launch, flags) if experiment.server.launch and url is None else ()
     return Settings(
         arm=arm.name,
-        launch=command(experiment.server.launch, flags) if experiment.server.launch and url is None else (),
+        launch=launch,
+        start_s=start_s if launch else None,
         url=url,
         sim=sim if url is None and not experiment.server.launch else (),
         env=env,

@@ -15,6 +15,7 @@ import msgspec
 from infermaxx_tui import importers, shipped
 from infermaxx_tui.core.plan import check_transcripts
 from infermaxx_tui.core.power import need
+from infermaxx_tui.core.probes import MIN_DEPTH, Probe
 from infermaxx_tui.core.scenario import (
     Scenario,
     ScenarioError,
@@ -48,6 +49,8 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     """Faults of the embedded server, for `demo`."""
     server: Server | None = None
     """Stands in the place of the scenario's server, for an arm of an experiment."""
+    session_sizes: tuple[int, ...] = ()
+    """For probes of kind `fit` that name none: tokens of the largest request of each session."""
     gpu_metrics: str | None = None
     gpu_ssh: str | None = None
     sensor_cmd: str | None = None
@@ -130,6 +133,8 @@ def _apply(scenario: Scenario, wish: Wish) -> Scenario:
         scenario = replace(scenario, server=replace(scenario.server, sim=wish.faults, url=None, launch=()))
     if wish.model is not None:
         scenario = replace(scenario, server=replace(scenario.server, model=wish.model))
+    if wish.session_sizes:
+        scenario = replace(scenario, probes=tuple(_sized(one, wish.session_sizes) for one in scenario.probes))
     scenario = replace(scenario, sensors=_sensors(scenario.sensors, wish))
     if wish.seed is not None:
         scenario = replace(scenario, seed=wish.seed)
@@ -140,6 +145,13 @@ def _apply(scenario: Scenario, wish: Wish) -> Scenario:
             raise ScenarioError("--duration", "", str(error)) from None
         scenario = replace(scenario, stop=replace(scenario.stop, duration=wish.duration))
     return scenario if wish.exclude is None else _enough_for(scenario, wish.exclude)
+
+
+def _sized(probe: Probe, sizes: tuple[int, ...]) -> Probe:
+    """A fit probe that names no sizes has these; sessions that are next to nothing prove nothing."""
+    if probe.kind != "fit" or probe.sizes:
+        return probe
+    return msgspec.structs.replace(probe, sizes=tuple(size for size in sizes if size >= MIN_DEPTH))
 
 
 def _sensors(named: Sensors, wish: Wish) -> Sensors:

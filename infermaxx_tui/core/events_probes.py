@@ -18,6 +18,6 @@ class ProbeAsked(Event, frozen=True, kw_only=True):
     streams: int
     """Requests that are sent at once."""
     wanted_tokens: int | None
-    """Of the prompt; None for a short one."""
+    """Of the prompt; None for a short one. `held` and `over`: of the session that it stands for, reply included."""
     place: int = 0
     """Which of the probe's prompts it is."""

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from infermaxx_tui.core.fold_probes import ProbeReply
 from infermaxx_tui.core.measures import Better, Measure
+from infermaxx_tui.core.probe_fit import NOWHERE, Room, fit_measures
 from infermaxx_tui.core.probes import Probe, Round, rounds
 
 LEAST_DECODED: Final = 8
@@ -30,12 +31,16 @@ class _Seen(NamedTuple):
 
 
 def probe_measures(
-    probes: Sequence[Probe], replies: Iterable[ProbeReply], blind: Blind = lambda time_ms, lag_ms: ()
+    probes: Sequence[Probe],
+    replies: Iterable[ProbeReply],
+    blind: Blind = lambda time_ms, lag_ms: (),
+    room: Room = NOWHERE,
 ) -> tuple[Measure, ...]:
     """All figures that the probes ask for, each with the repetitions that count.
 
-    A speed for whose time `blind` has reasons is left out.
+    A speed for whose time `blind` has reasons is left out. `room` is what the server said that it holds.
     """
+    replies = tuple(replies)
     by_round: dict[Round, list[ProbeReply]] = {}
     for reply in replies:
         key = Round(reply.probe, reply.rep, reply.part, reply.wanted_tokens, reply.streams, reply.place)
@@ -47,7 +52,8 @@ def probe_measures(
         for figure in _FIGURES[one.part]:
             _count(found, figure, one, got, probes[one.probe], blind)
     same = [_reproduced(place, probe, by_round) for place, probe in enumerate(probes) if probe.kind == "identity"]
-    return (*found.values(), *_scaling(found.values()), *same)
+    fits = [one for place, probe in enumerate(probes) for one in fit_measures(place, probe, replies, room)]
+    return (*found.values(), *_scaling(found.values()), *same, *fits)
 
 
 def texts(replies: Iterable[ProbeReply]) -> dict[str, tuple[str, ...]]:

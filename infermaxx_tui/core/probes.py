@@ -10,11 +10,12 @@ from typing import Final, Literal
 
 import msgspec
 
-ProbeKind = Literal["five", "decode", "depth", "streams", "identity"]
-Part = Literal["decode", "cold", "loaded", "parallel", "identity"]
+ProbeKind = Literal["five", "decode", "depth", "streams", "identity", "fit"]
+Part = Literal["decode", "cold", "loaded", "parallel", "identity", "held", "over"]
 """What one request of a probe is for. `decode`: a short prompt, alone. `cold`: a prompt that nothing of is cached, for
 one token. `loaded`: the same prompt once more, then a reply with all of it before. `parallel`: a short prompt beside
-others. `identity`: a short prompt, alone and uncached, of which only the text counts."""
+others. `identity`: a short prompt, alone and uncached, of which only the text counts. `held`: as long as the largest
+session that the pool holds. `over`: as long as the smallest that it does not hold."""
 FIVE_DEPTH: Final = 16384
 FIVE_STREAMS: Final = 4
 """Note B's five measures: a prompt of about 16k tokens, and four requests at once."""
@@ -31,7 +32,8 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """`decode`: alone on a short prompt. `depth`: cold, repeated and loaded at each of `depths`. `streams`: together,
     as many as each of `streams`. `five`: one of each, that is decode alone, cold and repeated TTFT, decode with the
     context loaded, and the aggregate. `identity`: `prompts` prompts, each `n` times alone, whether the reply is the
-    same text each time."""
+    same text each time. `fit`: which of the sessions with these `sizes` the server holds, by one prompt of the largest
+    that it should hold and one of the smallest that it should refuse; `n` does not count here."""
     n: int = 3
     """Repetitions that count; one more before them warms up."""
     max_tokens: int = 256
@@ -42,6 +44,8 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Tokens of prompt."""
     streams: tuple[int, ...] = ()
     """Requests at once."""
+    sizes: tuple[int, ...] = ()
+    """Tokens of each session's largest request, reply included; an experiment that has `sessions` fills them in."""
     forced: bool = False
     """Replies of exactly `max_tokens`, whatever the model wants: every figure is labelled so, since a forced reply says
     nothing about what it is worth."""
@@ -62,8 +66,13 @@ class Round(msgspec.Struct, frozen=True):
 
 
 def rounds(probes: Sequence[Probe]) -> Iterator[Round]:
-    """Everything that is asked, in order: each repetition of a probe goes through all of its parts."""
+    """Everything that is asked, in order: each repetition of a probe goes through all of its parts.
+
+    What a fit probe asks depends on the server, and is no part of it.
+    """
     for place, probe in enumerate(probes):
+        if probe.kind == "fit":
+            continue
         for rep in range(0 if probe.kind == "identity" else -1, probe.n):
             yield from _round(place, rep, probe)
 
@@ -91,6 +100,7 @@ _TAKES: Final[dict[ProbeKind, tuple[str, ...]]] = {
     "depth": ("depths",),
     "streams": ("streams",),
     "identity": ("prompts",),
+    "fit": ("sizes",),
 }
 """Keys that mean something to a kind; where there is one alone it must be given."""
 
@@ -98,10 +108,10 @@ _TAKES: Final[dict[ProbeKind, tuple[str, ...]]] = {
 def wrong_with(probe: Probe) -> tuple[str, str] | None:
     """The first key that makes no sense, and what is wrong with it."""
     takes = _TAKES[probe.kind]
-    for key in ("depths", "streams", "prompts"):
+    for key in ("depths", "streams", "prompts", "sizes"):
         if getattr(probe, key) and key not in takes:
             return key, f"means nothing to a probe of kind {probe.kind}"
-        if takes == (key,) and not getattr(probe, key):
+        if takes == (key,) and key != "sizes" and not getattr(probe, key):
             return key, f"is missing: a probe of kind {probe.kind} is about it"
     least = 2 if probe.kind == "identity" else 1
     if not least <= probe.n <= MAX_REPEATS:
@@ -110,6 +120,8 @@ def wrong_with(probe: Probe) -> tuple[str, str] | None:
         return "max_tokens", "must be 2 or more: a speed needs two tokens"
     if any(tokens < MIN_DEPTH for tokens in probe.depths):
         return "depths", f"must be {MIN_DEPTH} tokens or more"
+    if any(tokens < MIN_DEPTH for tokens in probe.sizes):
+        return "sizes", f"must be {MIN_DEPTH} tokens or more"
     if any(not 1 <= count <= MAX_STREAMS for count in probe.streams):
         return "streams", f"must lie between 1 and {MAX_STREAMS}"
     if not 0 <= probe.prompts <= MAX_PROMPTS:

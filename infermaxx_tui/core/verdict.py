@@ -21,6 +21,7 @@ from infermaxx_tui.core.limits import Limits
 from infermaxx_tui.core.measures import Measure
 from infermaxx_tui.core.predictions import Prediction, Scored
 from infermaxx_tui.core.prefix_seen import PrefixSeen
+from infermaxx_tui.core.probe_fit import NOWHERE, Room
 from infermaxx_tui.core.probe_measures import probe_measures
 from infermaxx_tui.core.quality.gate import gate, withheld
 from infermaxx_tui.core.reached import RegimeReached, reached
@@ -258,7 +259,9 @@ def _measures(state: RunState, limits: Limits) -> tuple[Measure, ...]:
         return untimely(state, limits, "a time", time_ms, lag_ms)
 
     seen = state.probes
-    measured = probe_measures(seen.planned, seen.replies, blind) if seen.planned else ()
+    said = state.regime
+    room = NOWHERE if said is None else Room(said.pool_tokens, said.max_model_len)
+    measured = probe_measures(seen.planned, seen.replies, blind, room) if seen.planned else ()
     return (*measured, *ability_measures(seen.abilities, seen.answers, state.speed_withheld))
 
 

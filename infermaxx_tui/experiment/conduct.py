@@ -83,7 +83,7 @@ def open_folder(root: Path, asked: Asked, anew: bool) -> tuple[ExperimentFolder,
     name = asked.experiment.name
     if not anew and (known := folders.unfinished(root, name, asked.sha256)) is not None:
         return known, True
-    peaks, counted_by = peaks_of(asked.experiment.sessions, asked.source.parent, asked.source.name)
+    peaks = peaks_of(asked.experiment.sessions, asked.source.parent, asked.source.name)
     made = folders.create(root, time.strftime("%Y%m%d-%H%M%S"), name, secrets.token_hex(2))
     replace_file(made.file, asked.text.encode())
     made.append(
@@ -98,8 +98,9 @@ def open_folder(root: Path, asked: Asked, anew: bool) -> tuple[ExperimentFolder,
             order=tuple((step.arm, step.boot) for step in steps(asked.experiment)),
             margin=asked.experiment.margin,
             matrix=asked.experiment.matrix,
-            peaks_tokens=peaks,
-            peaks_by=counted_by,
+            peaks_tokens=peaks.tokens,
+            peaks_names=peaks.names,
+            peaks_by=peaks.counted_by,
             claims=asked.experiment.predictions,
             claims_sha256=sha256_of(asked.experiment.predictions),
         )
@@ -143,6 +144,7 @@ def _play_rest(
     first = registered(rows)
     if first is None:
         raise RunError(f"{folder.id}: its results have no first line; start it anew with --new")
+    conditions = msgspec.structs.replace(conditions, session_sizes=first.peaks_tokens)
     by_arm = {one.arm: one for one in first.arms}
     planned = {step: place for place, step in enumerate(first.order)}
     for arm, boot in left(rows):

@@ -14,17 +14,15 @@ from infermaxx_tui.core.transcript import Message
 from infermaxx_tui.core.words import FIRST, SECOND
 from infermaxx_tui.runner.context import RunContext
 from infermaxx_tui.runner.exchange import Order
+from infermaxx_tui.runner.holding import try_fits
 from infermaxx_tui.runner.lag import LagWatch
 from infermaxx_tui.runner.lines import Line, Prompt
+from infermaxx_tui.runner.long_prompt import long_prompt
 from infermaxx_tui.runner.stream import Streams
 from infermaxx_tui.runner.wave import new_line
 
 _NOBODY: Final = -1
 """No conversation of the run."""
-_CHARS_A_TOKEN: Final = 4
-_ROOM_TOKENS: Final = 64
-"""For the question behind a long text, and the template around both."""
-_QUESTION: Final = "Explain what happens in the text above, step by step and in full sentences, at some length."
 
 
 async def measure_all(run: RunContext, streams: Streams) -> None:
@@ -43,6 +41,7 @@ async def measure_all(run: RunContext, streams: Streams) -> None:
         if run.stopper.by is not None:
             return
         await _play(run, streams, one, text)
+    await try_fits(run, streams, text)
 
 
 async def _play(run: RunContext, streams: Streams, one: Round, text: str) -> None:
@@ -108,25 +107,4 @@ def _prompt(run: RunContext, line: Line, one: Round, beside: int, text: str) -> 
         line.begin((Message("user", f"Write a long story about a {about}, with several people who talk."),), "")
         return line.prompt()
     own = f"Record {run.prepared.nonce}-{one.probe}-{one.rep}."
-    return _long(line, own, text, one.tokens)
-
-
-def _long(line: Line, own: str, text: str, tokens: int) -> Prompt:
-    """A prompt of about so many tokens that begins with `own`: the text as often as it takes, and a question."""
-    chars = tokens * _CHARS_A_TOKEN
-    known = line.measure((Message("user", text[:chars]),))
-    if known:
-        chars = max(chars, round(1.2 * chars * tokens / known))
-    body = (text * (1 + chars // max(len(text), 1)))[:chars]
-    told = (Message("user", f"{own}\n{body}"),)
-    fitted, _ = line.fit(told, tokens - _ROOM_TOKENS)
-    line.begin(fitted, "")
-    line.close_with(Message("assistant", "I have read it."))
-    prompt = line.branch(_QUESTION)
-    if prompt.ids is None:
-        return prompt
-    more = tokens - len(prompt.ids)
-    fitted, _ = line.fit(told, tokens - _ROOM_TOKENS + more)
-    line.begin(fitted, "")
-    line.close_with(Message("assistant", "I have read it."))
-    return line.branch(_QUESTION)
+    return long_prompt(line, own, text, one.tokens)

@@ -9,6 +9,7 @@ from infermaxx_tui.core.events import InstrumentRead, RequestEnded, decode
 from infermaxx_tui.core.fold import Fold
 from infermaxx_tui.core.histories.edits import each
 from infermaxx_tui.core.measures import Measure, find
+from infermaxx_tui.core.probe_fit import REFUSED, SERVED
 from infermaxx_tui.core.verdict import Verdict, judge_run
 from infermaxx_tui.selftest import judge_lines, play_in_memory
 
@@ -128,3 +129,16 @@ def test_without_counts_nothing_is_called_cold() -> None:
 def test_a_probe_deeper_than_the_window_is_refused_before_anything_is_sent() -> None:
     with pytest.raises(Exception, match="probes: the deepest prompt and its reply need 1000064 tokens"):
         play_in_memory(("clean",), ('probes=[{kind="depth", depths=[1000000], max_tokens=64}]',))
+
+
+def test_the_largest_session_that_fits_is_served_and_the_next_one_is_refused() -> None:
+    """The embedded server's window is 65,536 tokens, so that its pool of four times that never is what refuses."""
+    fit = 'probes=[{kind="fit", sizes=[900, 3000, 70000], max_tokens=32}]'
+    verdict = judge_lines(play_in_memory(("clean",), (fit, "sessions.rounds=1", "limits.min_recalls=15")))
+    assert verdict.verdict == "PASS"
+    served, refused = (find(verdict.measures, (name, None, None)) for name in (SERVED, REFUSED))
+    assert served is not None
+    assert refused is not None
+    assert served.values == (3000.0,)
+    assert refused.values == (70_000.0,)
+    assert "by the window of 65,536 tokens" in (refused.note or "")

@@ -47,6 +47,8 @@ class Registered(Row, frozen=True, kw_only=True, tag="registered"):
     matrix: Matrix | None = None
     peaks_tokens: tuple[int, ...] = ()
     """Of real sessions, largest request each: what a pool is held against."""
+    peaks_names: tuple[str, ...] = ()
+    """Whose they are, in the same order; empty in rows that were written without them."""
     peaks_by: str = ""
     """By which tokenizer they were counted."""
     claims: tuple[Claim, ...] = ()

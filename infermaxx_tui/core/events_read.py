@@ -110,6 +110,8 @@ class MetricsRead(Event, frozen=True, kw_only=True, omit_defaults=True):
     """Times that tokens were guessed ahead; None without a draft model."""
     draft_tokens: float | None = None
     accepted_tokens: float | None = None
+    accepted_at: tuple[float, ...] = ()
+    """Of the accepted ones how many stood at each place of their guess, the first place first; empty: not said."""
     corrupted: float | None = None
     """Requests with numbers that are none in their logits; exported only with VLLM_COMPUTE_NANS_IN_LOGITS=1."""
     rejected: float | None = None

@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from operator import attrgetter
 from typing import Final
 
+from infermaxx_tui.core.drafting import coverage, why_not
 from infermaxx_tui.core.events import CancelSettled, GateChecked, MetricsRead, RequestEnded
 from infermaxx_tui.core.server_seen import ServerSeen
 
@@ -51,6 +53,7 @@ class ServerSide:
     _peaks: dict[str, float] = field(default_factory=dict)
     _grown: dict[str, float] = field(default_factory=dict)
     _finished: dict[str, float] = field(default_factory=dict)
+    _accepted_at: tuple[float, ...] = ()
     _last: MetricsRead | None = None
     _restarts: int = 0
     _sent: int = 0
@@ -137,8 +140,17 @@ class ServerSide:
             if value != old and value is not None:
                 grown = 0.0 if last is None else value - (old or 0.0)
                 self._grown[name] = self._grown.get(name, 0.0) + max(grown, 0.0)
+        if event.accepted_at:
+            self._grow_accepted(event, None if restarted else last)
         if event.finished:
             self._grow_finished(event, None if restarted else last)
+
+    def _grow_accepted(self, event: MetricsRead, since: MetricsRead | None) -> None:
+        """Adds the tokens accepted at each place of a guess since the last reading."""
+        first = self._last is None or (since is not None and not since.accepted_at)
+        known = event.accepted_at if first else since.accepted_at if since is not None else ()
+        grown = (max(now - old, 0.0) for now, old in zip_longest(event.accepted_at, known, fillvalue=0.0))
+        self._accepted_at = tuple(a + b for a, b in zip_longest(self._accepted_at, grown, fillvalue=0.0))
 
     def _grow_finished(self, event: MetricsRead, since: MetricsRead | None) -> None:
         """Adds the requests that finished since the last reading; after a restart, since then."""
@@ -197,11 +209,9 @@ class ServerSide:
     def seen(self) -> ServerSeen:
         """Everything so far."""
         grown = {name: round(value) for name, value in self._grown.items()}
-        drafts, drafted, accepted = (grown.get(name) for name in ("drafts", "draft_tokens", "accepted_tokens"))
-        generated = grown.get("generation_tokens")
-        covered = None
-        if drafts is not None and accepted is not None and generated:
-            covered = min((drafts + accepted) / generated, 1.0)
+        drafts, accepted = grown.get("drafts"), grown.get("accepted_tokens")
+        covered = coverage(drafts, accepted, grown.get("generation_tokens"))
+        reason = why_not(self._readings, drafts, grown.get("draft_tokens"), accepted, covered)
         return ServerSeen(
             readings=self._readings,
             running_peak=self._peaks.get("running"),
@@ -210,7 +220,9 @@ class ServerSide:
             kv_usage_peak=self._peaks.get("kv_usage"),
             **grown,
             finished={reason: round(count) for reason, count in sorted(self._finished.items())},
-            acceptance=accepted / drafted if accepted is not None and drafted else None,
+            accepted_at=tuple(round(count) for count in self._accepted_at),
+            acceptance=accepted / grown["draft_tokens"] if accepted is not None and reason is None else None,
+            acceptance_reason=reason,
             mean_length=1 + accepted / drafts if accepted is not None and drafts else None,
             draft_coverage=covered,
             restarts=self._restarts,

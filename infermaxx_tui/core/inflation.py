@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from infermaxx_tui.core.drafting import MIN_DRAFTS
+
 if TYPE_CHECKING:
     from infermaxx_tui.core.events import RequestEnded
 
@@ -27,7 +29,6 @@ MIN_REPLIES: Final = 5
 """Replies, on each side, below which diversity is not compared."""
 MIN_TRIGRAMS: Final = 14
 """Shorter replies say nothing about diversity: all of their trigrams differ."""
-MIN_DRAFTS: Final = 50
 
 
 def distinct_trigrams(ids: Sequence[int]) -> float | None:

@@ -16,6 +16,16 @@ Better = Literal["more", "less", "neither"]
 """Which way is good: more (tokens a second), less (seconds), or neither (a size that is only noted)."""
 
 
+class Counts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a value that is a share was reckoned from."""
+
+    part: float
+    whole: float
+    covered: float | None = None
+    """Of `of`, how much the value speaks for; None where that is everything."""
+    of: float | None = None
+
+
 class Measure(msgspec.Struct, frozen=True, kw_only=True):
     """One figure of one run."""
 
@@ -37,6 +47,8 @@ class Measure(msgspec.Struct, frozen=True, kw_only=True):
     """Why the first of the missing repetitions is missing; None if none is."""
     note: str | None = None
     """What must be said beside it, e.g. that lengths were forced."""
+    counts: tuple[Counts, ...] = ()
+    """Of each value, where it is a share: shares of several starts are never averaged, their counts are added."""
 
     @property
     def key(self) -> tuple[str, int | None, int | None]:
@@ -45,8 +57,17 @@ class Measure(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def median(self) -> float | None:
-        """Of the values; None without any."""
+        """Of the values, where they are shares of counts the share of the sums; None without any."""
+        if self.counts and self.values:
+            return sum(one.part for one in self.counts) / sum(one.whole for one in self.counts)
         return quantile(self.values, 0.5)
+
+    @property
+    def coverage(self) -> float | None:
+        """How much of everything the values speak for, from 0 to 1; None where that is no question."""
+        known = [(one.covered, one.of) for one in self.counts if one.covered is not None and one.of]
+        whole = sum(of for _, of in known)
+        return min(sum(covered for covered, _ in known) / whole, 1.0) if whole else None
 
     @property
     def spread(self) -> tuple[float, float] | None:
@@ -55,7 +76,7 @@ class Measure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def measure_text(one: Measure) -> str:
-    """In one line: the median, its spread, how many, at which depth and beside how many."""
+    """In one line: the median, its spread, how many, at which depth and beside how many, and what it speaks for."""
     where = [] if one.depth_tokens is None else [f"at {one.depth_tokens} tokens"]
     where += [] if one.streams in (None, 1) else [f"{one.streams} at once"]
     label = " ".join((one.name, *where))
@@ -65,10 +86,23 @@ def measure_text(one: Measure) -> str:
     n = len(one.values)
     said = f"{label}: {number_text(one.median)} {one.unit}"
     said += f" ({number_text(spread[0])} to {number_text(spread[1])}, n {n})" if n > 1 else " (n 1)"
-    extras = [one.note] if one.note else []
+    extras = [text for text in (counts_text(one), one.note) if text]
     if one.reason:
         extras.append(f"{max(one.planned - n, 1)} left out: {one.reason}")
     return "; ".join((said, *extras))
+
+
+def counts_text(one: Measure) -> str:
+    """`613 of 1,655, from 63 % of the output tokens`; empty where the values are no shares of counts."""
+    if not one.counts:
+        return ""
+    part, whole = (sum(getattr(count, name) for count in one.counts) for name in ("part", "whole"))
+    return ", ".join(filter(None, (f"{number_text(part)} of {number_text(whole)}", coverage_text(one))))
+
+
+def coverage_text(one: Measure) -> str:
+    """`from 63 % of the output tokens`; empty where that is no question."""
+    return "" if one.coverage is None else f"from {100 * one.coverage:.3g} % of the output tokens"
 
 
 def number_text(value: float) -> str:

@@ -43,11 +43,14 @@ _WANTED: Final = "|".join(
         reverse=True,
     )
 )
+_BY_PLACE: Final = b"vllm:spec_decode_num_accepted_tokens_per_pos_total"
+_WITH_LABELS: Final = f"request_success_total|{_BY_PLACE.decode().removeprefix('vllm:')}"
 _SAMPLE: Final = re.compile(
-    rf"\n((?:vllm:(?:{_WANTED}|request_success_total))|process_start_time_seconds)(?:\{{([^\n]*)\}})? (\S+)".encode()
+    rf"\n((?:vllm:(?:{_WANTED}|{_WITH_LABELS}))|process_start_time_seconds)(?:\{{([^\n]*)\}})? (\S+)".encode()
 )
 _LABEL: Final = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 _REASON: Final = re.compile(rb'finished_reason="(\w{1,32})"')
+_PLACE: Final = re.compile(rb'\bposition="(\d{1,3})"')
 _LARGEST: Final = frozenset({"kv_usage", "process_start_s"})
 
 
@@ -79,12 +82,17 @@ def parse_metrics(text: bytes, scrape_ms: float = 0.0) -> MetricsRead:
     """The server's counters, summed over engines; a share is the largest of them. Absent names stay None."""
     by_age: dict[tuple[str, int], float] = {}
     finished: dict[str, float] = {}
+    by_place: dict[int, float] = {}
     for match in _SAMPLE.finditer(b"\n" + text):
         value = _finite(match[3])
         if value is None:
             continue
         key = _FIELD.get(match[1])
-        if key is None:
+        if match[1] == _BY_PLACE:
+            place = _PLACE.search(match[2] or b"")
+            if place is not None:
+                by_place[int(place[1])] = by_place.get(int(place[1]), 0.0) + value
+        elif key is None:
             reason = _REASON.search(match[2] or b"")
             if reason is not None:
                 name = reason[1].decode("ascii", "replace")
@@ -97,7 +105,19 @@ def parse_metrics(text: bytes, scrape_ms: float = 0.0) -> MetricsRead:
     for (field, _), value in sorted(by_age.items(), key=lambda item: item[0]):
         found.setdefault(field, value)
     error = None if found or finished else "no vllm or process metrics in the answer"
-    return MetricsRead(**found, finished=tuple(sorted(finished.items())), scrape_ms=scrape_ms, error=error)
+    return MetricsRead(
+        **found,
+        finished=tuple(sorted(finished.items())),
+        accepted_at=_in_order(by_place),
+        scrape_ms=scrape_ms,
+        error=error,
+    )
+
+
+def _in_order(by_place: dict[int, float]) -> tuple[float, ...]:
+    """The counts of the places 0, 1, 2 …; nothing where one of them is missing, since then none is known."""
+    known = tuple(by_place[place] for place in sorted(by_place))
+    return known if len(known) - 1 == max(by_place, default=-1) else ()
 
 
 def _finite(text: bytes) -> float | None:

@@ -145,6 +145,11 @@ def _counter(name: str) -> Measure:
     return find
 
 
+def _acceptance(state: RunState, checks: Checks) -> Figure:
+    seen = state.server
+    return _known(seen.acceptance, seen.draft_tokens or 0, seen.acceptance_reason or "the server does not say")
+
+
 MEASURES: Final[dict[str, Measure]] = {
     "recall.miss_rate": _miss_rate,
     "isolation.leaks": _leaks,
@@ -170,7 +175,7 @@ MEASURES: Final[dict[str, Measure]] = {
         "the server does not say",
     ),
     "server.preemptions": _counter("preemptions"),
-    "server.acceptance": _counter("acceptance"),
+    "server.acceptance": _acceptance,
     "server.kv_usage_peak": _counter("kv_usage_peak"),
     "vram.max_mib": _of_cards(_vram_max),
     "power.mean_w": _of_cards(_power_mean),

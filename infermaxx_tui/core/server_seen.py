@@ -25,10 +25,14 @@ class ServerSeen(msgspec.Struct, frozen=True, kw_only=True):
     drafts: int | None = None
     draft_tokens: int | None = None
     accepted_tokens: int | None = None
+    accepted_at: tuple[int, ...] = ()
+    """Of the accepted tokens how many stood at each place of their guess; empty: not said."""
     acceptance: float | None = None
-    """Accepted of drafted tokens; None without drafts, and where none were drafted."""
+    """Accepted of drafted tokens, of the whole run; None where there is a reason."""
+    acceptance_reason: str | None = None
+    """Why no acceptance can be quoted (core.drafting)."""
     mean_length: float | None = None
-    """Tokens that a draft brought on the average, its own one included."""
+    """Tokens that a drafted step brought on the average, its own one included; of however few."""
     draft_coverage: float | None = None
     """Share of the generated tokens that came out of a drafted step: how much the acceptance speaks for."""
     corrupted: int | None = None

@@ -120,21 +120,78 @@ def test_a_request_that_was_open_at_a_restart_is_not_somebody_else_s() -> None:
     assert side.seen().foreign is None
 
 
+def drafted(*readings: tuple[float, ...]) -> ServerSide:
+    """Readings a second apart: drafts, drafted, accepted and generated tokens."""
+    side = ServerSide()
+    names = ("drafts", "draft_tokens", "accepted_tokens", "generation_tokens")
+    for second, values in enumerate(readings):
+        read(second, side, **dict(zip(names, values, strict=True)))
+    return side
+
+
 def test_acceptance_says_how_much_it_covers() -> None:
-    side = ServerSide()
-    read(0, side, drafts=5.0, draft_tokens=15.0, accepted_tokens=15.0, generation_tokens=100.0)
-    read(1, side, drafts=15.0, draft_tokens=45.0, accepted_tokens=30.0, generation_tokens=200.0)
-    seen = side.seen()
+    seen = drafted((5, 15, 15, 100), (105, 315, 165, 1100)).seen()
     assert (seen.acceptance, seen.mean_length, seen.draft_coverage) == (0.5, 2.5, 0.25)
+    assert seen.acceptance_reason is None
 
 
-def test_drafts_that_did_not_happen_have_no_acceptance() -> None:
+def test_acceptance_is_weighted_by_what_was_drafted_and_not_by_seconds() -> None:
+    busy, idle = (100, 300, 60, 400), (1, 3, 3, 4)
+    readings: list[tuple[float, ...]] = [(0.0, 0.0, 0.0, 0.0)]
+    for window in (busy, *(idle,) * 20):
+        readings.append(tuple(a + b for a, b in zip(readings[-1], window, strict=True)))
+    seen = drafted(*readings).seen()
+    assert seen.acceptance == (60 + 60) / (300 + 60)
+    assert seen.draft_coverage == (120 + 120) / 480
+    assert sum([60 / 300, *(1.0,) * 20]) / 21 > 0.95, "the average of the seconds, which is another figure"
+
+
+@pytest.mark.parametrize(
+    ("readings", "reason"),
+    [
+        ([], "the server's counters were not read"),
+        ([(0, 0, 0, 5), (0, 0, 0, 500)], "nothing was drafted"),
+        ([(5, 15, 15, 100), (5, 15, 15, 900)], "nothing was drafted"),
+        ([(0, 0, 0, 0), (1, 3, 3, 4)], "1 drafts are too few: 50 are needed"),
+        ([(0, 0, 0, 0), (49, 147, 100, 150)], "49 drafts are too few: 50 are needed"),
+        ([(0, 0, 0, 0), (50, 150, 70, 2401)], "drafts gave 5 % of the generated tokens: too little to speak for"),
+        ([(0, 0, 0, 0), (50, 150, 70, 6000)], "drafts gave 2 % of the generated tokens: too little to speak for"),
+        ([(0, 0, 0, 0), (50, 150, 70, 0)], "how much of the output was drafted is not counted"),
+    ],
+)
+def test_what_cannot_speak_has_no_acceptance_but_a_reason(
+    readings: list[tuple[float, ...]], reason: str
+) -> None:
+    seen = drafted(*readings).seen()
+    assert seen.acceptance is None
+    assert (seen.acceptance_reason or "").startswith(reason)
+
+
+def test_just_enough_drafts_of_just_enough_output_have_an_acceptance() -> None:
+    seen = drafted((0, 0, 0, 0), (50, 150, 70, 2400)).seen()
+    assert (seen.acceptance, seen.draft_coverage) == (70 / 150, 0.05)
+
+
+def test_a_server_that_counts_no_drafts_is_not_one_that_accepts_none() -> None:
     side = ServerSide()
-    for second in (0, 1):
-        read(second, side, drafts=5.0, draft_tokens=15.0, accepted_tokens=15.0, generation_tokens=100.0)
-    seen = side.seen()
-    assert (seen.draft_tokens, seen.acceptance, seen.mean_length) == (0, None, None)
-    assert ServerSide().seen().acceptance is None
+    read(0, side, generation_tokens=10.0)
+    read(1, side, generation_tokens=900.0)
+    assert side.seen().acceptance is None
+    assert side.seen().acceptance_reason == "the server counts no drafts"
+    refused = drafted((0, 0, 0, 0), (100, 300, 0, 200)).seen()
+    assert (refused.acceptance, refused.mean_length, refused.draft_coverage) == (0.0, 1.0, 0.5)
+
+
+def test_what_is_accepted_at_each_place_grows_over_restarts() -> None:
+    side = ServerSide()
+    at = [(9.0, 5.0, 1.0), (19.0, 11.0, 2.0), (4.0, 3.0, 2.0), (5.0, 3.0, 2.0)]
+    for second, (counts, start) in enumerate(zip(at, (1.0, 1.0, 2.0, 2.0), strict=True)):
+        side.read(MetricsRead(accepted_at=counts, process_start_s=start), second * S)
+    assert side.seen().accepted_at == (15, 9, 3)
+    side.segment_began()
+    side.read(MetricsRead(accepted_at=(50.0, 40.0, 30.0)), 0)
+    side.read(MetricsRead(accepted_at=(51.0, 40.0, 30.0, 0.0)), S)
+    assert side.seen().accepted_at == (16, 9, 3, 0)
 
 
 def cut() -> ServerSide:

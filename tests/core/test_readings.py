@@ -76,6 +76,24 @@ vllm:corrupted_requests_total{engine="0"} 1.0
 """
     got = parse_metrics(page)
     assert (got.drafts, got.draft_tokens, got.accepted_tokens, got.corrupted) == (10.0, 30.0, 21.0, 1.0)
+    assert got.accepted_at == (9.0,)
+
+
+def test_acceptance_by_place_is_summed_over_engines_in_the_order_of_places() -> None:
+    name = b"vllm:spec_decode_num_accepted_tokens_per_pos"
+    page = b"".join(
+        name + b'_total{engine="%d",model_name="m",position="%d"} %d\n' % (engine, place, count)
+        for engine, counts in ((0, (10, 8, 7)), (1, (5, 3, 1)))
+        for place, count in reversed(list(enumerate(counts)))
+    )
+    page += name + b'_created{engine="0",model_name="m",position="0"} 1.79e9\n'
+    assert parse_metrics(page).accepted_at == (15.0, 11.0, 8.0)
+
+
+@pytest.mark.parametrize("labels", [b'position="1"', b'position="x"', b'engine="0"', b""])
+def test_places_that_are_not_told_one_from_the_other_are_not_known(labels: bytes) -> None:
+    page = b"vllm:spec_decode_num_accepted_tokens_per_pos_total{" + labels + b"} 3.0\nvllm:num_requests_running 1\n"
+    assert parse_metrics(page).accepted_at == ()
 
 
 @pytest.mark.parametrize("value", [b"NaN", b"+Inf", b"-Inf", b"abc", b"1e999"])

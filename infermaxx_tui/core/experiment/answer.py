@@ -84,7 +84,8 @@ def answer(rows: Sequence[AnyRow]) -> Answer:
         raise ValueError("the results have no first line")
     done = arm_rows(rows)
     by_arm = {one.arm: tuple(row for row in done if row.arm == one.arm) for one in first.arms}
-    arms = tuple(_arm(one, by_arm, first) for one in first.arms)
+    asked = frozenset(measure.key for row in done for measure in row.measures if measure.planned or measure.values)
+    arms = tuple(_arm(one, by_arm, first, asked) for one in first.arms)
     whole = {arm: counted(some) for arm, some in by_arm.items()}
     return Answer(
         registered=first,
@@ -95,12 +96,12 @@ def answer(rows: Sequence[AnyRow]) -> Answer:
     )
 
 
-def _arm(one: Settings, by_arm: dict[str, tuple[ArmRow, ...]], first: Registered) -> ArmAnswer:
+def _arm(one: Settings, by_arm: dict[str, tuple[ArmRow, ...]], first: Registered, asked: frozenset[Key]) -> ArmAnswer:
     rows = by_arm[one.arm]
     parent = counted(by_arm[one.parent]) if one.parent is not None else ()
     whole = counted(rows)
     withheld = next((row.speed_withheld for row in rows if row.speed_withheld is not None), None)
-    measures = pooled(whole)
+    measures = tuple(measure for measure in pooled(whole) if measure.key in asked)
     return ArmAnswer(
         settings=one,
         planned=sum(arm == one.arm for arm, _ in first.order),
@@ -139,11 +140,14 @@ def pooled(rows: Iterable[ArmRow]) -> tuple[Measure, ...]:
                 found[one.key] = one
                 continue
             reasons = [reason for reason in (known.reason, one.reason) if reason is not None]
+            notes = [part for note in (known.note, one.note) if note is not None for part in note.split("; ")]
             found[one.key] = msgspec.structs.replace(
                 known,
                 values=known.values + one.values,
                 planned=known.planned + one.planned,
                 reason="; ".join(dict.fromkeys(reasons)) or None,
+                note="; ".join(dict.fromkeys(notes)) or None,
+                counts=known.counts + one.counts,
             )
     return tuple(found.values())
 

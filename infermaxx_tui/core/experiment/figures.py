@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from infermaxx_tui.core.experiment.drafted import drafting
 from infermaxx_tui.core.judges.check import Check
 from infermaxx_tui.core.measures import Better, Measure
 from infermaxx_tui.core.state import RunState
@@ -11,9 +12,14 @@ from infermaxx_tui.core.verdict import Verdict
 
 
 def figures(verdict: Verdict) -> tuple[Measure, ...]:
-    """Sizes the server named, counts of the judges, times of the run's own turns; None is left out, never 0."""
+    """Sizes the server named, counts of the judges, times of the run's own turns; None is left out, never 0.
+
+    What was drafted alone stands there with a reason too, since an arm without it is compared with one that has it.
+    """
     return tuple(
-        one for one in (*_sizes(verdict), *_counts(verdict), *_times(verdict), *verdict.measures) if one is not None
+        one
+        for one in (*_sizes(verdict), *drafting(verdict), *_counts(verdict), *_times(verdict), *verdict.measures)
+        if one is not None
     )
 
 
@@ -37,7 +43,6 @@ def _sizes(verdict: Verdict) -> Iterator[Measure | None]:
     used = [card.vram_max_mib for card in verdict.sensors.cards if card.server and card.vram_max_mib is not None]
     yield _one("vram.max_mib", "MiB", sum(used) if used else None, "less")
     yield _one("power.mean_w", "W", regime.gpu_power_mean_w, "less")
-    yield _one("draft.acceptance", "share", verdict.server.acceptance, "more")
     yield _one("server.preemptions", "preemptions", verdict.server.preemptions, "less")
 
 

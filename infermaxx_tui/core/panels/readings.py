@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from infermaxx_tui.core.drafting import few
 from infermaxx_tui.core.glyphs import UNICODE, Glyphs, pad, settle, sparkline
 from infermaxx_tui.core.panels.row import Piece, Row, row, wrapped
 from infermaxx_tui.core.panels.table import figure, share
@@ -56,11 +57,12 @@ def rows_server(
 
 
 def _accepted(seen: ServerSeen) -> str:
-    """Accepted of drafted tokens, and the share of the reply tokens that this speaks for."""
-    if seen.draft_tokens is None:
+    """Accepted of drafted tokens, and the share of the generated tokens that this speaks for."""
+    if not seen.draft_tokens:
         return "n/a: no drafts"
-    covered = "" if seen.draft_coverage is None else f" of {share(seen.draft_coverage)}"
-    return share(seen.acceptance) + covered
+    if seen.acceptance is None:
+        return f"n/a: {figure(seen.drafts)} drafts" if few(seen.drafts) else f"n/a: cover {share(seen.draft_coverage)}"
+    return f"{share(seen.acceptance)} cover {share(seen.draft_coverage)}"
 
 
 def _hits(seen: Metrics, first: Metrics | None) -> str:

@@ -50,7 +50,7 @@ def student(q: float, freedom: float) -> float:
     return math.sqrt(freedom * share / (1 - share)) if share < 1 else math.inf
 
 
-def _check_counts(failures: int, n: int) -> None:
+def _check_counts(failures: float, n: int) -> None:
     if not 0 <= failures <= n:
         raise ValueError(f"{failures} failures in {n} observations cannot be")
 
@@ -90,8 +90,11 @@ def needed_for(exclude: float) -> int:
     return math.ceil(math.log(_ALPHA) / math.log1p(-exclude))
 
 
-def wilson(failures: int, n: int) -> tuple[float, float] | None:
-    """Two-sided 95 % score interval of a rate (Wilson 1927); None if n is 0. Raises ValueError as `bound95`."""
+def wilson(failures: float, n: int) -> tuple[float, float] | None:
+    """Two-sided 95 % score interval of a rate (Wilson 1927); None if n is 0. Raises ValueError as `bound95`.
+
+    `failures` may be broken where an observation is the mean of several that hang together.
+    """
     _check_counts(failures, n)
     if n == 0:
         return None

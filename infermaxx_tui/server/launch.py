@@ -68,7 +68,7 @@ class LaunchedServer:
                 last_s = now_s
                 if stuck is not None:
                     raise ServerUnusableError(
-                        f"server.launch: {stuck}{self._stage()} and is not up: {self.last_words()}"
+                        f"server.launch: {stuck}{self._stage()} and is not up at {url}: {self.last_words()}"
                     )
                 sleep(_POLL_S)
 

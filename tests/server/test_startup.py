@@ -131,7 +131,7 @@ def test_a_start_that_hangs_gives_the_stage_it_came_to(tmp_path: Path) -> None:
     server.stop()
     said = str(caught.value)
     assert "did nothing for 20 s" in said or "wrote and did nothing" in said
-    assert "and is not up" in said
+    assert "and is not up at http://127.0.0.1:" in said
 
 
 def test_the_time_of_a_start_is_that_of_the_clock_and_not_the_number_of_looks(tmp_path: Path) -> None:

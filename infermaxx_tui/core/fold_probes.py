@@ -10,6 +10,7 @@ from infermaxx_tui.core.abilities import Ability
 from infermaxx_tui.core.events import AbilityAnswered, ProbeAsked, RequestEnded
 from infermaxx_tui.core.kept import Rows
 from infermaxx_tui.core.probes import Part, Probe
+from infermaxx_tui.core.torn import torn
 
 
 class ProbeReply(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,12 +36,12 @@ class ProbeReply(msgspec.Struct, frozen=True, kw_only=True):
     degenerate: str | None
     place: int = 0
     text_sha256: str | None = None
-    """Of the whole reply."""
+    """Of the whole reply; None where nothing was said, or what came is not what the server sent."""
     lag_first_ms: float | None = None
     lag_max_ms: float | None = None
     """The longest lag of the client until the first token and until the end; None where nobody watched it."""
     capped: bool = False
-    """It was cut at its budget: what would have come after that is not known."""
+    """It was cut at its budget, or may have been: what would have come after that is not known."""
 
 
 class ProbesSeen(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,10 +94,10 @@ class Probes:
                 forced=event.forced,
                 degenerate=event.degenerate,
                 place=asked.place,
-                text_sha256=event.text_sha256,
+                text_sha256=event.text_sha256 if torn(event) is None else None,
                 lag_first_ms=event.lag_first_ms,
                 lag_max_ms=event.lag_max_ms,
-                capped=event.finish_reason == "length",
+                capped=event.finish_reason in (None, "length"),
             )
         )
 

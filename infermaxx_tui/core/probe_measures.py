@@ -69,12 +69,20 @@ def texts(replies: Iterable[ProbeReply]) -> dict[str, tuple[str, ...]]:
     return found
 
 
+def texts_cut(replies: Iterable[ProbeReply]) -> tuple[str, ...]:
+    """Those prompts of `texts` of which a reply was cut at its budget, each once."""
+    cut = (
+        f"{one.probe}/{one.place}" for one in replies if one.part == "identity" and one.outcome == "ok" and one.capped
+    )
+    return tuple(dict.fromkeys(cut))
+
+
 def _reproduced(place: int, probe: Probe, by_round: dict[Round, list[ProbeReply]]) -> Measure:
     """One value a prompt: 1 if all of its replies are the same whole text, 0 if they are not."""
     values, reason = [], None
     for prompt in range(probe.prompts):
         got = [one for key, some in by_round.items() if (key.probe, key.place) == (place, prompt) for one in some]
-        why = _whole(got, probe.n)
+        why = _whole(got, probe.n) or _unsaid(got)
         if why is not None:
             reason = reason or why
             continue
@@ -90,6 +98,11 @@ def _reproduced(place: int, probe: Probe, by_round: dict[Round, list[ProbeReply]
         reason=reason,
         note="by the hash of the whole text",
     )
+
+
+def _unsaid(got: list[ProbeReply]) -> str | None:
+    """Why there is a reply of which no text is known; None if there is none."""
+    return "a reply said nothing, or came torn" if any(one.text_sha256 is None for one in got) else None
 
 
 class _Figure(NamedTuple):

@@ -16,7 +16,7 @@ from infermaxx_tui.core.experiment.levers import Settings
 from infermaxx_tui.core.experiment.order import Step
 from infermaxx_tui.core.experiment.rows import ArmRow, Began
 from infermaxx_tui.core.model_facts import ModelFacts
-from infermaxx_tui.core.probe_measures import texts
+from infermaxx_tui.core.probe_measures import texts, texts_cut
 from infermaxx_tui.core.scenario import Server
 from infermaxx_tui.core.startup_log import parse_startup
 from infermaxx_tui.core.verdict import Verdict
@@ -167,6 +167,7 @@ def with_run(row: ArmRow, run: RunFolder, verdict: Verdict, asked: bool = False)
         quality=verdict.quality,
         answers=answers(state),
         texts=texts(state.probes.replies),
+        texts_cut=texts_cut(state.probes.replies),
         speed_withheld=verdict.speed_withheld,
     )
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from infermaxx_tui.core.fold_probes import ProbeReply
+from infermaxx_tui.core.events import ProbeAsked, RequestEnded
+from infermaxx_tui.core.fold_probes import ProbeReply, Probes
 from infermaxx_tui.core.measures import Measure, find, measure_text
-from infermaxx_tui.core.probe_measures import probe_measures, texts
+from infermaxx_tui.core.probe_measures import probe_measures, texts, texts_cut
 from infermaxx_tui.core.probes import Probe, deepest, rounds, wrong_with
 
 _COLD = ProbeReply(
@@ -149,7 +150,9 @@ def test_scaling_is_held_against_one_stream_of_the_same_run() -> None:
 
 
 def test_a_blind_client_gives_no_speed_and_still_what_is_none() -> None:
-    found = probe_measures((_DEPTH,), (_COLD, _LOADED), lambda time_ms, _lag_ms: ("it lagged",) if time_ms < 200 else ())
+    found = probe_measures(
+        (_DEPTH,), (_COLD, _LOADED), lambda time_ms, _lag_ms: ("it lagged",) if time_ms < 200 else ()
+    )
     by_name = {one.name: one for one in found}
     assert by_name["ttft.cold_ms"].values == ()
     assert by_name["ttft.cold_ms"].reason == "it lagged"
@@ -246,3 +249,36 @@ def test_a_prompt_that_gives_two_texts_is_not_reproduced_and_one_that_failed_is_
     assert found.values == (1.0, 0.0)
     assert found.reason == "a request ended truncated: no reason given"
     assert texts(replies) == {"0/0": ("a", "a"), "0/1": ("b", "c"), "0/2": ("d",)}
+
+
+def test_replies_that_said_nothing_are_no_text_that_was_said_twice() -> None:
+    probe = Probe(kind="identity", prompts=2, n=2)
+    replies = [_said(0, rep, "a") for rep in (0, 1)]
+    replies += [_with(_said(1, rep, ""), text_sha256=None) for rep in (0, 1)]
+    found = _one("identity.reproduced", *replies, probe=probe, depth=0)
+    assert (found.values, found.reason) == ((1.0,), "a reply said nothing, or came torn")
+    assert texts(replies) == {"0/0": ("a", "a")}
+
+
+def test_prompts_whose_replies_were_cut_are_named_once() -> None:
+    cut = [_said(1, rep, "a", capped=True) for rep in (0, 1)]
+    failed = _said(2, 0, "b", capped=True, outcome="truncated")
+    assert texts_cut([_said(0, 0, "c"), *cut, failed, _with(_LOADED, capped=True)]) == ("0/1",)
+
+
+@pytest.mark.parametrize(
+    ("fields", "text", "capped"),
+    [
+        ({"finish_reason": "stop"}, "a", False),
+        ({"finish_reason": "length"}, "a", True),
+        ({"finish_reason": None}, "a", True),
+        ({"finish_reason": "stop", "anomalies": ("ids_usage_differ",)}, None, False),
+    ],
+)
+def test_a_text_that_was_torn_is_not_the_servers(fields: dict[str, object], text: str | None, capped: bool) -> None:
+    seen = Probes()
+    seen.asked(ProbeAsked(req=1, probe=0, part="identity", rep=0, streams=1, wanted_tokens=None))
+    ended = RequestEnded(req=1, session=-1, turn=0, kind="probe", outcome="ok", text_sha256="a")
+    seen.ended(5, msgspec.structs.replace(ended, **fields), 0)
+    (reply,) = seen.seen().replies
+    assert (reply.text_sha256, reply.capped) == (text, capped)

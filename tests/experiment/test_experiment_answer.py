@@ -168,37 +168,6 @@ def test_results_without_a_first_line_say_nothing() -> None:
         answer((arm_row(parsed(), "auto", 0),))
 
 
-_SAME = {"0/0": ("a", "a"), "0/1": ("b", "b")}
-
-
-@pytest.mark.parametrize(
-    ("control", "arm", "same", "different", "reason"),
-    [
-        (_SAME, _SAME, 2, 0, None),
-        (_SAME, {"0/0": ("a", "a"), "0/1": ("x", "x")}, 1, 1, None),
-        (_SAME, {"0/0": ("a", "a"), "0/1": ("x", "y")}, 1, 0, None),
-        ({"0/0": ("a", "b"), "0/1": ("c", "d")}, _SAME, 0, 0, "the control does not repeat itself"),
-    ],
-)
-def test_texts_are_compared_where_the_control_repeats_itself(
-    control: dict[str, tuple[str, ...]], arm: dict[str, tuple[str, ...]], same: int, different: int, reason: str | None
-) -> None:
-    experiment = parsed()
-    rows = (arm_row(experiment, "auto", 0, texts=control), arm_row(experiment, "fp8", 0, texts=arm))
-    found = answer((first_row(experiment), *rows)).arms[1].identity
-    assert found is not None
-    assert (found.prompts, found.same, found.different) == (2, same, different)
-    assert (found.reason or "").startswith(reason or "")
-    assert (found.reason is None) == (reason is None)
-
-
-def test_a_text_that_came_once_shows_nothing() -> None:
-    experiment = parsed()
-    once = {"0/0": ("a",)}
-    rows = (arm_row(experiment, "auto", 0, texts=once), arm_row(experiment, "fp8", 0, texts=once))
-    assert answer((first_row(experiment), *rows)).arms[1].identity is None
-
-
 def test_a_rate_over_the_roofline_is_flagged_and_one_below_is_not() -> None:
     experiment = parsed()
     facts = ModelFacts(read_bytes_per_token=1_000_000, kv_bytes_per_token={"auto": 1000, "fp8": 500})

@@ -61,9 +61,9 @@ class _Pair(msgspec.Struct, frozen=True):
 
 
 def flips(control: Sequence[ArmRow], arm: Sequence[ArmRow]) -> Flips | None:
-    """Start by start: the n-th of the arm beside the n-th of the control. None where no tasks were asked."""
+    """Start by start: the n-th of the arm beside the n-th of the control. None without tasks, or before both began."""
     left, right = {row.boot: row.answers for row in control}, {row.boot: row.answers for row in arm}
-    if not any(left.values()) and not any(right.values()):
+    if not left or not right or not (any(left.values()) or any(right.values())):
         return None
     shared = sorted(left.keys() & right.keys())
     every = [pair for boot in shared for pair in _pairs(left[boot], right[boot])]

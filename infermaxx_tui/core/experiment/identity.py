@@ -7,17 +7,22 @@ that: the sums are taken in another order there (gpu-and-verdicts §2.4).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
 from infermaxx_tui.core.experiment.rows import ArmRow
 
+REPRODUCED: Final = "identity.reproduced"
+
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True):
     """Prompts by what became of them."""
 
+    asked: int
+    """Planned, or answered by anybody."""
     prompts: int
-    """Asked of both."""
+    """Answered at least twice by both."""
     control_same: int
     """Of which the control gave one text alone, in all of its starts and repetitions: off against off."""
     arm_same: int
@@ -26,27 +31,50 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     """Of which both gave one text alone, and the same one."""
     different: int
     """Of which both gave one text alone, and not the same one."""
+    cut: int
+    """Of which a reply was cut at its budget: what would have come after that is compared by nobody."""
+    starts: tuple[int, int]
+    """That answered any, control and arm."""
     reason: str | None = None
     """Why nothing can be said; None if something can."""
 
 
 def identity(control: Sequence[ArmRow], arm: Sequence[ArmRow]) -> Identity | None:
-    """None where no prompts were asked for this."""
+    """None where no prompts were asked for this, or one of the two has no start."""
+    planned = max((_planned(row) for row in (*control, *arm)), default=0)
+    asked = max(planned, len({key for row in (*control, *arm) for key in row.texts}))
+    if not asked or not control or not arm:
+        return None
     left, right = _texts(control), _texts(arm)
     both = sorted(left.keys() & right.keys())
-    if not both:
-        return None
     stable = [key for key in both if len(left[key]) == 1]
     pairs = [(left[key], right[key]) for key in stable if len(right[key]) == 1]
     same = sum(a == b for a, b in pairs)
     return Identity(
+        asked=asked,
         prompts=len(both),
         control_same=len(stable),
         arm_same=sum(len(right[key]) == 1 for key in both),
         same=same,
         different=len(pairs) - same,
-        reason=None if stable else "the control does not repeat itself: nothing can be held against it",
+        cut=len({key for row in (*control, *arm) for key in row.texts_cut} & set(both)),
+        starts=(_starts(control), _starts(arm)),
+        reason=_why_not(len(both), len(stable)),
     )
+
+
+def _why_not(both: int, stable: int) -> str | None:
+    if not both:
+        return "no prompt was answered whole at least twice by both"
+    return None if stable else "the control does not repeat itself: nothing can be held against it"
+
+
+def _planned(row: ArmRow) -> int:
+    return sum(one.planned for one in row.measures if one.name == REPRODUCED)
+
+
+def _starts(rows: Sequence[ArmRow]) -> int:
+    return sum(bool(row.texts) for row in rows)
 
 
 def _texts(rows: Sequence[ArmRow]) -> dict[str, set[str]]:
@@ -60,12 +88,23 @@ def _texts(rows: Sequence[ArmRow]) -> dict[str, set[str]]:
 
 def identity_text(one: Identity, alone: bool) -> str:
     """In one line; `alone`: it is a control, which has itself alone beside it."""
+    if not one.prompts:
+        return f"whole texts of {one.asked} prompts: not compared: {one.reason}"
     said = f"off against off: {one.control_same} of {one.prompts} prompts give one text"
+    how = f"whole texts, by hash; {_starts_text(one.starts[0])}" + ("" if alone else f" against {one.starts[1]}")
+    if one.cut:
+        how += f"; {one.cut} cut at their budget, the same only so far"
+    if one.asked > one.prompts:
+        how += f"; {one.asked - one.prompts} of {one.asked} not answered whole twice by both"
     if alone:
-        return f"{said} in all repetitions and starts (whole texts, by hash)"
+        return f"{said} in all repetitions ({how})"
     if one.reason is not None:
-        return f"{said}; {one.reason}"
+        return f"{said}; {one.reason} ({how})"
     return (
         f"{said}; this arm repeats itself in {one.arm_same} of {one.prompts}; against the control"
-        f" {one.same} are the same text and {one.different} another (whole texts, by hash)"
+        f" {one.same} are the same text and {one.different} another ({how})"
     )
+
+
+def _starts_text(starts: int) -> str:
+    return f"{starts} starts" if starts > 1 else "one start, so what another start changes is not known"

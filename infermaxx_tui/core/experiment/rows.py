@@ -97,6 +97,8 @@ class ArmRow(Row, frozen=True, kw_only=True, tag="arm"):
     """Marks and answers of the tasks with one right answer, by phase and task."""
     texts: dict[str, tuple[str, ...]] = {}
     """Hashes of whole replies to prompts that were sent alone and more than once, by prompt."""
+    texts_cut: tuple[str, ...] = ()
+    """Those of these prompts of which a reply was cut at its budget."""
     speed_withheld: str | None = None
     facts: ModelFacts | None = None
     """Of the checkpoint, if it lies on this machine."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from infermaxx_tui.core.events import StartupRead
 from infermaxx_tui.core.scenario import ScenarioError, Server
 from infermaxx_tui.launch import own_program
 from infermaxx_tui.rundir import RunFolder
-from infermaxx_tui.server.check_args import check_args
+from infermaxx_tui.server.check_args import check_args, missing_model
 from infermaxx_tui.server.describe import ServerUnusableError, normalise_url
 from infermaxx_tui.server.launch import LaunchedServer, launch_url, refuse_taken
 from infermaxx_tui.server.startup import Patience, read_startup
@@ -101,6 +102,8 @@ def hosted(
         raise ScenarioError(loaded.source, "server.url", "no server: give --url URL, or set server.url, launch or sim")
     if wanted.launch:
         _refuse_taken(launch_url(wanted.launch), _GONE_S if folder.events.exists() else 0.0)
+        if (gone := missing_model(wanted.launch, {**os.environ, **wanted.env})) is not None:
+            raise ServerUnusableError(f"server.launch: {gone}")
         _ask_parser(wanted, note)
     folder.server_log.touch(mode=0o600)
     port_file = folder.path / ".port"

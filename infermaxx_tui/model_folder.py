@@ -20,16 +20,22 @@ class _Entry(msgspec.Struct):
     data_offsets: tuple[int, int]
 
 
-def facts_of(folder: Path) -> ModelFacts | str:
-    """The facts, or why there are none."""
+def config_of(folder: Path) -> dict[str, object] | str:
+    """The parsed config.json, or why there is none."""
     try:
-        config = orjson.loads((folder / "config.json").read_bytes())
+        config: object = orjson.loads((folder / "config.json").read_bytes())
     except OSError as error:
         return f"{folder.name}/config.json: {error.strerror}"
     except orjson.JSONDecodeError as error:
         return f"{folder.name}/config.json: not JSON: {error}"
-    if not isinstance(config, dict):
-        return f"{folder.name}/config.json: holds no object"
+    return config if isinstance(config, dict) else f"{folder.name}/config.json: holds no object"
+
+
+def facts_of(folder: Path) -> ModelFacts | str:
+    """The facts, or why there are none."""
+    config = config_of(folder)
+    if isinstance(config, str):
+        return config
     files = sorted(folder.glob("*.safetensors"))
     try:
         tensors = tuple(one for file in files for one in _tensors(file)) if files else None
@@ -51,10 +57,15 @@ def _tensors(file: Path) -> Iterator[Tensor]:
 
 def model_of(launch: Sequence[str]) -> Path | None:
     """The checkpoint's folder that a `vllm serve` command names, if it lies on this machine."""
+    return find_checkpoint(model_named(launch))
+
+
+def model_named(launch: Sequence[str]) -> str | None:
+    """The model that a `vllm serve` command names, wherever it is; None if none can be told from its words."""
     words = list(launch)
     named = words[words.index("serve") + 1 : words.index("serve") + 2] if "serve" in words else []
     for place, word in enumerate(words[:-1]):
         if word == "--model":
             named = [words[place + 1]]
     named += [word.removeprefix("--model=") for word in words if word.startswith("--model=")]
-    return find_checkpoint(named[-1]) if named and not named[-1].startswith("-") else None
+    return named[-1] if named and not named[-1].startswith("-") else None

@@ -16,6 +16,8 @@ Kind = Literal["full", "sliding", "state", "none"]
 Dtype = Literal["bfloat16", "float16", "float32"]
 WIDTHS: Final[dict[str, int]] = {"bfloat16": 2, "float16": 2, "float32": 4}
 """Bytes of one number."""
+INNER: Final = ("text_config", "llm_config", "language_config")
+"""Where a config.json of a model that also sees or hears keeps what its language part is, the first that is there."""
 
 
 class ConfigError(ValueError):
@@ -83,7 +85,7 @@ class _Config:
     """Reads typed values out of a config, under the names that different families give them."""
 
     def __init__(self, raw: Mapping[str, object]) -> None:
-        text = raw.get("text_config") or raw.get("llm_config") or raw.get("language_config")
+        text = next((raw[key] for key in INNER if raw.get(key)), None)
         self.outer = raw
         self.raw: Mapping[str, object] = text if isinstance(text, dict) else raw
 

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from infermaxx_tui.core.kv_layers import ConfigError, layers_of
+from infermaxx_tui.core.kv_layers import WIDTHS, ConfigError, layers_of
 from infermaxx_tui.core.kv_pool import cost
 
 _MTP: Final = re.compile(r"(^|\.)(mtp|nextn)(\.|_)|\.eh_proj\.|\.shared_head\.", re.ASCII)
@@ -37,6 +37,8 @@ class ModelFacts(msgspec.Struct, frozen=True, kw_only=True):
     read_bytes_per_token: int | None = None
     """Of the weights that one decoded token reads: without the table of embeddings, and of experts the active ones."""
     quantization: str | None = None
+    dtype: str | None = None
+    """The type of its weights, as the configuration names it; of a quantised one that of what is not quantised."""
     block_fp8: bool = False
     """Weights in FP8 with one scale for each block."""
     mtp_wanted: int = 0
@@ -69,6 +71,7 @@ def model_facts(config: Mapping[str, object], tensors: Iterable[Tensor] | None) 
         weight_bytes=None if listed is None else sum(one.n_bytes for one in listed),
         read_bytes_per_token=None if listed is None else _read_bytes(listed, inner, experts, active),
         quantization=str(quant["quant_method"]) if quant.get("quant_method") else None,
+        dtype=_dtype(inner) or _dtype(config),
         block_fp8=bool(quant.get("weight_block_size")),
         mtp_wanted=_number(inner, "mtp_num_hidden_layers", "num_nextn_predict_layers"),
         mtp_tensors=None if listed is None else sum(_MTP.search(one.name) is not None for one in listed),
@@ -82,6 +85,36 @@ def model_facts(config: Mapping[str, object], tensors: Iterable[Tensor] | None) 
 
 def _number(raw: Mapping[str, object], *names: str) -> int:
     return next((value for name in names if isinstance(value := raw.get(name), int) and value > 0), 0)
+
+
+def _dtype(raw: Mapping[str, object]) -> str | None:
+    said = raw.get("dtype") or raw.get("torch_dtype")
+    return said.removeprefix("torch.") if isinstance(said, str) else None
+
+
+def as_loaded(facts: ModelFacts, dtype: str | None, quantization: str | None) -> ModelFacts:
+    """The facts of a server that is told to load it in that `--dtype`, and to quantise it; None: as it lies there.
+
+    Bytes that do not follow become None, with the reason in `missing`.
+    """
+    replace = msgspec.structs.replace
+    if facts.quantization is not None:
+        return facts
+    if quantization is not None:
+        why = f"quantised to {quantization} while it is loaded: its bytes are not those of the files"
+        missing = facts.missing | {"weight_bytes": why}
+        return replace(facts, weight_bytes=None, read_bytes_per_token=None, missing=missing)
+    old, new = WIDTHS.get(facts.dtype or ""), WIDTHS.get(dtype or facts.dtype or "")
+    if dtype is None or old == new or old is None or new is None:
+        return facts
+    auto = facts.kv_bytes_per_token.get("auto")
+    return replace(
+        facts,
+        dtype=dtype,
+        weight_bytes=None if facts.weight_bytes is None else facts.weight_bytes * new // old,
+        read_bytes_per_token=None if facts.read_bytes_per_token is None else facts.read_bytes_per_token * new // old,
+        kv_bytes_per_token=facts.kv_bytes_per_token | ({} if auto is None else {"auto": auto * new // old}),
+    )
 
 
 def _kv(config: Mapping[str, object], missing: dict[str, str]) -> dict[str, int]:
@@ -146,8 +179,11 @@ def facts_lines(facts: ModelFacts, compute: str | None = None) -> tuple[str, ...
     if facts.experts:
         lines.append(f"experts: {facts.experts_active} of {facts.experts} for each token")
     if facts.kv_bytes_per_token:
-        kv = ", ".join(f"{dtype} {size:,}" for dtype, size in facts.kv_bytes_per_token.items())
-        lines.append(f"KV cache: bytes a token by dtype: {kv}")
+        own = facts.dtype or "its own type"
+        kv = ", ".join(
+            f"{size:,} in {own if name == 'auto' else name}" for name, size in facts.kv_bytes_per_token.items()
+        )
+        lines.append(f"KV cache: bytes of a token: {kv}")
     if facts.mtp_wanted:
         held = "not looked into" if facts.mtp_tensors is None else f"{facts.mtp_tensors} tensors"
         lines.append(f"draft head: {facts.mtp_wanted} layer(s) named, {held}")

@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
+from infermaxx_tui.core.experiment.forecast import forecast_lines
 from infermaxx_tui.core.experiment.levers import Settings, settings
 from infermaxx_tui.core.experiment.order import steps
 from infermaxx_tui.core.experiment.rows import ArmRow, arm_rows
 from infermaxx_tui.core.model_facts import facts_lines
 from infermaxx_tui.experiment.conduct import Asked
 from infermaxx_tui.experiment.folder import list_experiments
-from infermaxx_tui.model_folder import facts_of, model_of
+from infermaxx_tui.experiment.forecasting import known_before, local_card
 from infermaxx_tui.rundir import RunError
+from infermaxx_tui.server.check_args import missing_model
 
 
-def ahead_lines(asked: Asked, root: Path) -> Iterator[str]:
-    """Lines for people; hours only from starts like these that are in `root` already, else not known."""
+def ahead_lines(asked: Asked, root: Path, no_gpu: bool = False) -> Iterator[str]:
+    """Lines for people; hours only from starts like these that are in `root` already, else not known.
+
+    `no_gpu`: the cards of this machine are not asked.
+    """
     experiment = asked.experiment
     order = steps(experiment)
     yield f"{experiment.name}: {experiment.question}"
     count = len(experiment.arms)
     yield f"{len(order)} boots: {count} {'arm' if count == 1 else 'arms'}, {experiment.boots} each, {experiment.order}"
-    known = known_seconds(root, experiment.name)
+    known = known_starts(root, experiment.name)
+    shown: dict[_Part, str] = {}
     for one in settings(experiment):
         yield f"  {one.arm}: {_what(one)}"
-        yield from (f"    {text}" for text in model_lines(one))
+        yield from (f"    {text}" for part in known_parts(one, no_gpu) for text in _once(part, one.arm, shown))
         if len(one.moved) > 1:
             yield f"    CONFOUNDED: {len(one.moved)} levers move; {one.confounded}"
     yield hours_text([known.get(step.arm) for step in order])
@@ -44,34 +52,67 @@ def _what(one: Settings) -> str:
     return f"control; {' '.join(where.split())}"
 
 
-def model_lines(one: Settings) -> tuple[str, ...]:
-    """What the checkpoint says beforehand, if the arm starts a server on one that lies here."""
-    folder = model_of(one.launch)
-    if folder is None:
-        return ()
-    found = facts_of(folder)
-    return (found,) if isinstance(found, str) else facts_lines(found)
+class _Part(NamedTuple):
+    """Lines about one thing, which stand there once however many arms share them."""
+
+    about: str
+    lines: tuple[str, ...]
 
 
-def known_seconds(root: Path, name: str) -> dict[str, float]:
-    """Seconds that the newest judged start of each arm took in earlier experiments of that name."""
-    found: dict[str, float] = {}
+def _once(part: _Part, arm: str, shown: dict[_Part, str]) -> tuple[str, ...]:
+    first = shown.setdefault(part, arm)
+    return part.lines if first == arm or len(part.lines) < 2 else (f"{part.about}: as of {first}",)
+
+
+def known_parts(one: Settings, no_gpu: bool) -> Iterator[_Part]:
+    """What is known beforehand of an arm that starts a server: of its checkpoint, and of the pool and speed to come."""
+    if not one.launch:
+        return
+    if (gone := missing_model(one.launch, {**os.environ, **one.env})) is not None:
+        yield _Part("", (f"WILL NOT START: {gone}",))
+        return
+    facts, follows = known_before(one, no_gpu)
+    if facts is None:
+        yield _Part("", ("checkpoint: not known before the start, its command names no folder that lies here",))
+        return
+    card = None if no_gpu else local_card()
+    compute = None if card is None else card.compute
+    yield _Part("checkpoint", (facts,) if isinstance(facts, str) else facts_lines(facts, compute))
+    if follows is not None:
+        yield _Part("pool", tuple(forecast_lines(follows)))
+
+
+class Start(NamedTuple):
+    """How long the newest start of an arm took."""
+
+    seconds: float
+    failed: bool
+    """Whether it did not come up."""
+
+
+def known_starts(root: Path, name: str) -> dict[str, Start]:
+    """The newest start of each arm in earlier experiments of that name that was judged or failed."""
+    found: dict[str, Start] = {}
     for folder in list_experiments(root):
         try:
             rows: Sequence[ArmRow] = arm_rows(folder.rows())
         except RunError:
             continue
         for row in rows:
-            if row.experiment == name and row.outcome == "judged":
-                found.setdefault(row.arm, (row.at_ms - row.began_ms) / 1000)
+            if row.experiment == name and row.outcome in ("judged", "boot_failed"):
+                found.setdefault(row.arm, Start((row.at_ms - row.began_ms) / 1000, row.outcome != "judged"))
     return found
 
 
-def hours_text(seconds: Sequence[float | None]) -> str:
+def hours_text(starts: Sequence[Start | None]) -> str:
     """The sum of what is known, and what is not."""
-    known = [one for one in seconds if one is not None]
+    known = [one for one in starts if one is not None]
     if not known:
         return "hours: not known, no arm of it has run here yet"
-    said = f"hours: {sum(known) / 3600:.2g} by the newest starts here"
-    unknown = len(seconds) - len(known)
-    return said if not unknown else f"{said}, and {unknown} starts of arms that never ran here"
+    seconds = sum(one.seconds for one in known)
+    said = [f"hours: {seconds / 3600:.2g} ({seconds / 60:.2g} min) by the newest starts here"]
+    if failed := sum(one.failed for one in known):
+        said.append(f"{failed} of them failed then, and would take longer if they came up")
+    if unknown := len(starts) - len(known):
+        said.append(f"and {unknown} of arms that never ran here")
+    return ", ".join(said)

@@ -15,9 +15,13 @@ from typing import Final, Literal
 
 import msgspec
 
+from infermaxx_tui.model_folder import model_named
+
 LIMIT_S: Final = 120.0
 _MISSING: Final = 77
 _UNKNOWN: Final = 78
+_MOST: Final = 300
+"""Characters of what a parser says."""
 _REFUSED: Final = 2
 """What argparse exits with."""
 _SERVE_MODULES: Final = ("vllm.entrypoints.openai.api_server", "vllm.entrypoints.cli.main")
@@ -84,6 +88,17 @@ def serve_of(command: Sequence[str], env: Mapping[str, str]) -> Serve | str | No
     return f"{Path(words[0]).name} starts it, and what it gives to vLLM cannot be read from here"
 
 
+def missing_model(command: Sequence[str], env: Mapping[str, str]) -> str | None:
+    """What is wrong with the model that a vLLM of this machine is told to serve by its path; None where nothing is.
+
+    What starts vLLM somewhere else, in a container or on another host, may see other folders.
+    """
+    named = model_named(command)
+    if named is None or not named.startswith(("/", "./", "../", "~")) or Path(named).exists():
+        return None
+    return f"the model's folder {named} is not there" if isinstance(serve_of(command, env), Serve) else None
+
+
 def _shebang(script: Path) -> str | None:
     try:
         with script.open("rb") as file:
@@ -121,16 +136,21 @@ def check_args(command: Sequence[str], env: Mapping[str, str], limit_s: float = 
 
 def _answer(code: int, stderr: str) -> ArgsChecked:
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
-    last = lines[-1][:300] if lines else ""
+    last = _cut(lines[-1]) if lines else ""
     match code:
         case 0:
             return ArgsChecked("ok")
         case 2:
             errors = [line for line in lines if "error:" in line]
-            return ArgsChecked("refused", (errors[-1] if errors else last)[:300])
+            return ArgsChecked("refused", _cut(errors[-1]) if errors else last)
         case 77:
             return ArgsChecked("unknown", "vllm is not importable there")
         case 78:
             return ArgsChecked("unknown", f"its parser could not be loaded ({last})")
         case _:
             return ArgsChecked("unknown", f"its parser ended with {code} ({last})")
+
+
+def _cut(line: str) -> str:
+    """At most so much of it, and one sees that it was cut: parsers name all of a hundred choices."""
+    return line if len(line) <= _MOST else line[: _MOST - 3] + "..."

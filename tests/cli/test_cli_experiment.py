@@ -115,10 +115,8 @@ def test_hours_are_told_beforehand_once_the_arms_have_run_here(place: Place, sma
     assert "hours: not known" in ahead.out
     assert not place.runs.exists()
     place.run("experiment", file, "--no-gpu")
-    assert (
-        "by the newest starts here, and 1 starts of arms that never ran here"
-        in place.run("experiment", file, "--dry-run").out
-    )
+    again = place.run("experiment", file, "--dry-run").out
+    assert "by the newest starts here, 1 of them failed then, and would take longer if they came up\n" in again
 
 
 def test_a_taken_port_is_a_failed_start(place: Place, small: Path) -> None:
@@ -136,6 +134,23 @@ fcntl.flock(open({gate!r}), fcntl.LOCK_SH)
 sys.argv = ["sim", *sys.argv[1:]]
 runpy.run_module("infermaxx_tui.sim", run_name="__main__")
 """
+
+
+def test_a_model_whose_folder_is_not_there_is_a_failed_start_that_nobody_waits_for(
+    place: Place, small: Path, free_port: int
+) -> None:
+    words = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--port", str(free_port)]
+    arms = _arm("gone", flags={"model": "/nowhere/at/all"})
+    file = _experiment(place, small, free_port, arms, launch=words)
+    ahead = place.inside("experiment", file, "--dry-run")
+    assert "    WILL NOT START: the model's folder /nowhere/at/all is not there\n" in ahead.out
+    assert place.run("experiment", file, "--no-gpu").code == 3
+    (row,) = _arm_rows(place)
+    assert (row.outcome, row.reason) == (
+        "boot_failed",
+        "server.launch: the model's folder /nowhere/at/all is not there",
+    )
+    assert row.settings.levers["--model"] == "/nowhere/at/all"
 
 
 class _Gate:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from infermaxx_tui.server.check_args import ArgsChecked, Serve, check_args, serve_of
+from infermaxx_tui.server.check_args import ArgsChecked, Serve, check_args, missing_model, serve_of
 
 PARSER = """
 import argparse
@@ -66,6 +66,19 @@ def test_arguments_that_it_refuses(tmp_path: Path, args: tuple[str, ...], words:
     got = check_args([*MODULE, *args], vllm_in(tmp_path))
     assert got.outcome == "refused"
     assert words in got.said
+
+
+def test_a_long_answer_shows_that_it_was_cut(tmp_path: Path) -> None:
+    got = check_args([*MODULE, "model", "--max-model-len", "9" * 200 + "x" * 200], vllm_in(tmp_path))
+    assert (len(got.said), got.said[-4:]) == (300, "x...")
+
+
+def test_a_model_that_lies_nowhere_is_told_where_the_server_would_see_these_folders(tmp_path: Path) -> None:
+    gone = str(tmp_path / "gone")
+    assert missing_model([*MODULE, "--model", gone], {}) == f"the model's folder {gone} is not there"
+    assert missing_model([*MODULE, "--model", str(tmp_path)], {}) is None
+    assert missing_model([*MODULE, "--model", "some/name"], {}) is None
+    assert missing_model(["docker", "run", "vllm", "serve", gone], {}) is None
 
 
 def test_without_vllm_there_nobody_can_say(tmp_path: Path) -> None:

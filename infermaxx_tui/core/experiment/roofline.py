@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from infermaxx_tui.core.experiment.forecast import told_dtype, told_quantization
 from infermaxx_tui.core.experiment.rows import ArmRow
 from infermaxx_tui.core.measures import number_text
-from infermaxx_tui.core.model_facts import roofline_tokens_per_s
+from infermaxx_tui.core.model_facts import as_loaded, roofline_tokens_per_s
 
 _DECODE: Final = "decode.tokens_per_s"
 
@@ -19,11 +20,13 @@ def over_roofline(rows: Sequence[ArmRow]) -> Iterator[str]:
             continue
         regime = row.regime
         stored = (regime.kv_cache_stored or regime.kv_cache_dtype or "auto") if regime is not None else "auto"
+        dtype = told_dtype(row.settings.launch) or (regime.dtype if regime is not None else None)
+        facts = as_loaded(row.facts, dtype, told_quantization(row.settings.launch))
         accepted = row.mean_length or 1.0
         for one in row.measures:
             if one.name != _DECODE or not one.values:
                 continue
-            roof = roofline_tokens_per_s(row.facts, row.bandwidth_bytes_per_s, one.depth_tokens or 0, stored, accepted)
+            roof = roofline_tokens_per_s(facts, row.bandwidth_bytes_per_s, one.depth_tokens or 0, stored, accepted)
             if roof is not None and max(one.values) > roof:
                 yield (
                     f"start {row.boot + 1}: {number_text(max(one.values))} tokens/s at {one.depth_tokens} tokens is"

@@ -22,6 +22,7 @@ from infermaxx_tui.core.startup_log import parse_startup
 from infermaxx_tui.core.verdict import Verdict
 from infermaxx_tui.exitcodes import ExitCode
 from infermaxx_tui.experiment.folder import ExperimentFolder
+from infermaxx_tui.experiment.forecasting import known_before
 from infermaxx_tui.follow import StatusLine, follow
 from infermaxx_tui.launch import Relay, StartError, start_runner
 from infermaxx_tui.model_folder import facts_of, model_of
@@ -71,8 +72,9 @@ def wish_of(conditions: Conditions, settings: Settings) -> Wish:
 
 
 def blank_row(conditions: Conditions, settings: Settings, step: Step) -> ArmRow:
-    """The row of a step of which nothing is known yet."""
+    """The row of a step that has not begun: what it is, and what can be known of it before it does."""
     now_ms = _now_ms()
+    facts, follows = known_before(settings, conditions.no_gpu)
     return ArmRow(
         at_ms=now_ms,
         experiment=conditions.experiment.name,
@@ -82,6 +84,8 @@ def blank_row(conditions: Conditions, settings: Settings, step: Step) -> ArmRow:
         began_ms=now_ms,
         outcome="refused",
         settings=settings,
+        facts=facts if isinstance(facts, ModelFacts) else None,
+        forecast=follows,
     )
 
 

@@ -34,16 +34,17 @@ FACTS = ModelFacts(
 H200 = Card("H200", "9.0", 4.8e12, 139.8 * GIB)
 
 
-def _of(*flags: str, card: Card | None = None, config: dict[str, object] = SMOLLM2, **env: str) -> Forecast:
-    return forecast(("vllm", "serve", "m", *flags), env, config, FACTS, card)
+def _of(*flags: str, card: Card | None = None, config: dict[str, object] = SMOLLM2, space: str = "") -> Forecast:
+    """`space`: GiB of the pool on a CPU."""
+    return forecast(("vllm", "serve", "m", *flags), {"VLLM_CPU_KVCACHE_SPACE": space}, config, FACTS, card)
 
 
 def test_the_pool_of_the_real_server_on_the_cpu_was_foreseen() -> None:
     """vLLM 0.32 printed 23,296 tokens for 1 GiB and 46,592 for 2, its weights and keys in 32 bits by --dtype."""
-    one = _of("--dtype", "float32", "--max-model-len", "2048", VLLM_CPU_KVCACHE_SPACE="1")
+    one = _of("--dtype", "float32", "--max-model-len", "2048", space="1")
     assert (one.kv_dtype, one.kv_bytes_per_token, one.pool_tokens) == ("float32", 46_080, 23_296)
     assert not one.at_most
-    assert _of("--dtype=float32", VLLM_CPU_KVCACHE_SPACE="2").pool_tokens == 46_592
+    assert _of("--dtype=float32", space="2").pool_tokens == 46_592
     assert one.missing.keys() == {"roofline_tokens_per_s"}
     assert "pool: 23,296 tokens (1 GiB by VLLM_CPU_KVCACHE_SPACE), 11.4 requests of 2,048" in tuple(forecast_lines(one))
 
@@ -84,15 +85,14 @@ def test_what_does_not_follow_is_missing_with_its_reason() -> None:
 
 
 def test_traps_are_named_before_the_start_and_only_where_they_are() -> None:
-    memory = {"VLLM_CPU_KVCACHE_SPACE": "1"}
-    assert "TRAP" not in "".join(forecast_lines(_of("--max-model-len", "8192", **memory)))
-    long = tuple(forecast_lines(_of("--max-model-len", "100000", **memory)))
+    assert "TRAP" not in "".join(forecast_lines(_of("--max-model-len", "8192", space="1")))
+    long = tuple(forecast_lines(_of("--max-model-len", "100000", space="1")))
     assert any("TRAP window of 100,000: config.json names 8,192" in line for line in long)
     assert any("TRAP no request of 100,000 fits" in line for line in long)
 
 
 def test_a_pool_beside_what_was_printed_agrees_differs_or_is_not_compared() -> None:
-    one = _of("--dtype", "float32", VLLM_CPU_KVCACHE_SPACE="1")
+    one = _of("--dtype", "float32", space="1")
     assert (pool_text(one, 23_296) or "").endswith("23,296 tokens expected (1 GiB by VLLM_CPU_KVCACHE_SPACE, float32),"
                                                    " 23,296 there")  # fmt: skip
     assert "OTHER THAN EXPECTED, 2 times it" in (pool_text(one, 46_592) or "")

@@ -9,6 +9,7 @@ from typing import Literal
 import msgspec
 
 from infermaxx_tui.core.experiment.file import Claim, Matrix
+from infermaxx_tui.core.experiment.forecast import Forecast
 from infermaxx_tui.core.experiment.levers import Settings
 from infermaxx_tui.core.measures import Measure
 from infermaxx_tui.core.model_facts import ModelFacts
@@ -102,12 +103,15 @@ class ArmRow(Row, frozen=True, kw_only=True, tag="arm"):
     speed_withheld: str | None = None
     facts: ModelFacts | None = None
     """Of the checkpoint, if it lies on this machine."""
+    forecast: Forecast | None = None
+    """What the arm should come to, reckoned before its start from the checkpoint and the command."""
     bandwidth_bytes_per_s: float | None = None
     """Of the memory of the server's card, all of its cards together; None where that is not known."""
     mean_length: float | None = None
     """Tokens that a step brought on the average with speculation; None without it."""
     boot_s: float | None = None
-    """Seconds from the start of the server to its first answer; None where none was started, or it never came."""
+    """Seconds from the start of the runner to the first line of its run: what was asked of the server's parser, the
+    server's start, and what the run looked at first. None where none began."""
 
 
 class Closed(Row, frozen=True, kw_only=True, tag="closed"):

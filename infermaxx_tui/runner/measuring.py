@@ -75,14 +75,17 @@ async def _play(run: RunContext, streams: Streams, one: Round, text: str) -> Non
 
 
 def _salt(run: RunContext, one: Round) -> str | None:
-    """What must not come from the cache has a salt of its own; a loaded prompt has that of its cold one."""
+    """What must not come from the cache has a salt of its own; a loaded prompt has that of its cold one.
+
+    Prompts of a fit probe are made elsewhere, with theirs.
+    """
     own = f"{run.prepared.nonce}-probe-{one.probe}-{one.rep}"
     match one.part:
         case "cold" | "loaded":
             return f"{own}-{one.tokens}"
         case "identity":
             return f"{own}-{one.place}"
-        case "decode" | "parallel":
+        case "decode" | "parallel" | "held" | "over":
             return None
 
 

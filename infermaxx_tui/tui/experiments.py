@@ -15,10 +15,11 @@ import msgspec
 
 from infermaxx_tui import shipped
 from infermaxx_tui.core.experiment.answer import Answer, answer
+from infermaxx_tui.core.experiment.cells import Table
 from infermaxx_tui.core.experiment.curves import Chart, charts
 from infermaxx_tui.core.experiment.lines import answer_lines
 from infermaxx_tui.core.experiment.rows import AnyRow, ArmRow, arm_rows, registered
-from infermaxx_tui.core.experiment.table import Table, arms_table
+from infermaxx_tui.core.experiment.table import arms_table
 from infermaxx_tui.core.panels.experiment_starts import Start, live, starts_of
 from infermaxx_tui.core.panels.experiments import ExperimentLine, FileLine
 from infermaxx_tui.experiment.folder import ExperimentFolder, left, list_experiments

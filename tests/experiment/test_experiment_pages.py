@@ -10,9 +10,12 @@ import pytest
 from experimenttools import LADDER, arm_row, first_row, parsed, speed
 
 from infermaxx_tui.core.experiment.answer import Answer, answer
-from infermaxx_tui.core.experiment.curves import charts, svg_text
+from infermaxx_tui.core.experiment.curves import chart_svg, charts, svg_text
+from infermaxx_tui.core.experiment.holds import holds_table
 from infermaxx_tui.core.experiment.page import fleet_html, html_text, markdown_text
 from infermaxx_tui.core.measures import Measure
+from infermaxx_tui.core.probe_fit import REFUSED, SERVED
+from infermaxx_tui.core.reached import RegimeReached
 from infermaxx_tui.core.verdict import QualityPhase
 
 _HOSTILE = '<script>alert(1)</script>\x1b[31m|`"&'
@@ -148,6 +151,92 @@ def test_each_question_has_its_picture_and_axes_begin_at_zero() -> None:
     ]
     together = titles["all streams together against how many"]
     assert [point.y for point in together.curves[0].points] == [300.0, 900.0]
+
+
+def test_a_figure_that_was_taken_once_has_a_badge_and_each_table_its_regime() -> None:
+    found = _answer()
+    page = html_text(found, "f")
+    assert '65,536 <span class="badge">n 1</span>' in page
+    assert "44.50 <span" not in page
+    assert "measured on no start gave a regime" in page
+    assert "65,536 **n 1**" in markdown_text(found, "f")
+    assert "decode.tokens_per_s @0, tokens/s" in page
+    assert "taken once (n 1), so nobody knows its spread" in svg_text(found)
+
+
+def test_a_difference_of_one_start_a_side_says_so_in_the_table_too() -> None:
+    experiment = parsed()
+    rows = [arm_row(experiment, arm, 0, speed(rate, rate + 0.1)) for arm, rate in (("auto", 44.0), ("fp8", 50.0))]
+    table = [
+        line
+        for line in markdown_text(answer((first_row(experiment), *rows)), "f").splitlines()
+        if line.startswith("| fp8")
+    ]
+    assert "one start a side" in table[0]
+
+
+def test_names_beside_a_picture_have_room_and_an_arm_without_a_speed_is_a_cross_at_its_context() -> None:
+    found = _answer()
+    worth = charts(found)[-1]
+    assert worth.crossed == (("fp8 (0 of 24 right)", 163840.0),)
+    svg = chart_svg(worth)
+    assert "auto (18 of 24 right)</text>" in svg
+    assert svg.count('<path class="mark"') == 2
+    long = msgspec.structs.replace(worth.curves[0], name="turboquant_k3v4_nc (48 of 48 right)")
+    drawn = chart_svg(msgspec.structs.replace(worth, curves=(long,)))
+    x = float(next(part for part in drawn.split("<text") if long.name in part).split('x="')[1].split('"')[0])
+    assert x + 7 * len(long.name) <= 960
+
+
+def _ladder(served: Measure, refused: Measure) -> Answer:
+    experiment = parsed()
+    first = msgspec.structs.replace(
+        first_row(experiment),
+        peaks_tokens=(106_767, 12_000, 105_794, 49_867),
+        peaks_names=("deepest", "small", "near", "middle"),
+        peaks_by="shipped",
+    )
+    regime = RegimeReached(pool_tokens=65_536, max_model_len=65_536)
+    wide = RegimeReached(pool_tokens=163_840, max_model_len=131_072)
+    whole = Measure(name=SERVED, unit="tokens", values=(106_760.0,))
+    return answer(
+        (
+            first,
+            arm_row(experiment, "auto", 0, _pool(65536), served, refused, regime=regime),
+            arm_row(experiment, "fp8", 0, _pool(163840), whole, regime=wide),
+        )
+    )
+
+
+def test_each_rung_says_session_by_session_what_its_pool_holds_and_what_was_really_served() -> None:
+    found = _ladder(
+        Measure(name=SERVED, unit="tokens", values=(49_860.0,)),
+        Measure(name=REFUSED, unit="tokens", values=(105_794.0,)),
+    )
+    table = holds_table(found)
+    assert table is not None
+    rows = {row[0].text: [(cell.text, cell.below) for cell in row[1:]] for row in table.rows}
+    assert list(rows)[2:6] == ["deepest", "near", "middle", "small"]
+    assert rows["deepest"] == [("exceeds, x 1.63", ""), ("clears", "served: 106,760 tokens, 1 of 1 starts")]
+    assert rows["near"] == [("exceeds, x 1.61", "refused: 105,794 tokens, 1 of 1 starts"), ("clears", "")]
+    assert rows["middle"] == [("clears", "served: 49,860 tokens, 1 of 1 starts"), ("clears", "")]
+    assert rows["clear it alone"] == [("2 of 4", ""), ("4 of 4", "")]
+    assert rows["fit together"] == [("2 of 4", ""), ("2 of 4", "")]
+    said = markdown_text(found, "f")
+    assert "2 of 4 real sessions clear a pool of 65,536 tokens alone" in said
+    assert "over it: deepest 106,767, near 105,794" in said
+    assert "served: a request of 49,860 tokens, as long as middle (1 of 1 starts)" in said
+    assert "Sessions that the pools hold" in html_text(found, "f")
+    _read(html_text(found, "f"))
+
+
+def test_a_prompt_that_was_not_served_proves_nothing_and_the_table_says_so() -> None:
+    why = "a session of 49,867 tokens should fit, and ended too_long: HTTP 400"
+    found = _ladder(
+        Measure(name=SERVED, unit="tokens", reason=why), Measure(name=REFUSED, unit="tokens", reason="not sent")
+    )
+    assert f"not proved by a served prompt: {why}" in markdown_text(found, "f")
+    assert f"not proved: {why}" in html_text(found, "f")
 
 
 @pytest.mark.parametrize("rows", [0, 1])

@@ -77,7 +77,7 @@ async def test_experiments_are_listed_and_an_unreadable_one_says_why(
             "20300203-111112-kv-ladder-0a0c",
         ]
         await opened(pilot)
-        await shows(pilot, "required field")
+        await shows(pilot, "at_ms")
         await pilot.press("l", "enter", "right", "4", "3", "escape")
         await until(pilot, lambda: isinstance(app.screen, HomeScreen))
 

@@ -91,7 +91,7 @@ def answer(rows: Sequence[AnyRow]) -> Answer:
         registered=first,
         arms=arms,
         claims=score_claims(first, whole),
-        matrix=() if first.matrix is None else interactions(first.matrix, whole),
+        matrix=() if first.matrix is None else interactions(first.matrix, whole, first.margin),
         finished=all((arm, boot) in {(row.arm, row.boot) for row in done} for arm, boot in first.order),
     )
 

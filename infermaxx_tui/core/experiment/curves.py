@@ -1,11 +1,12 @@
 """Pictures of an experiment as SVG: curves over depth or streams, and each arm's speed beside its context and answers.
 
-A speed that is withheld is not drawn: its arm stands struck through below the picture, with what its tasks came to.
+A speed that is withheld is not drawn: its arm stands struck through below the picture, and as a cross at the context
+that it has, on the line of no speed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from html import escape
 from typing import Final
 
@@ -19,7 +20,12 @@ from infermaxx_tui.core.measures import Measure, number_text
 
 WIDTH: Final = 960
 HEIGHT: Final = 300
-_LEFT, _RIGHT, _TOP, _BOTTOM = 72, 168, 36, 44
+_LEFT, _TOP, _BOTTOM = 72, 36, 44
+_RIGHT_LEAST, _RIGHT_MOST, _CHAR = 120, 330, 7.0
+"""Room for the names beside a picture, in pixels, and what a character of them takes."""
+_LONGEST: Final = 150
+"""Characters of a line below a picture."""
+_STEP: Final = 16
 _FONT: Final = 'class="text" font-family="system-ui,sans-serif" font-size="11" fill="#5d6670"'
 _TITLE: Final = 'class="title" font-family="system-ui,sans-serif" font-size="13" font-weight="600" fill="#1a1d21"'
 
@@ -50,6 +56,10 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
     curves: tuple[Curve, ...] = ()
     joined: bool = True
     struck: tuple[str, ...] = ()
+    crossed: tuple[tuple[str, float], ...] = ()
+    """Arms whose speed is withheld, with their place on the x axis."""
+    marks: tuple[tuple[str, float], ...] = ()
+    """Places on the x axis that matter, e.g. what a session needs."""
     empty: str = "not measured"
     """What stands there without any point."""
 
@@ -122,19 +132,38 @@ def _by_streams(found: Answer, struck: tuple[str, ...]) -> Chart | None:
 
 def _worth(found: Answer, struck: tuple[str, ...]) -> Chart | None:
     """Speed beside the context that the pool holds, with the share of right answers in the name."""
-    curves = []
+    curves, crossed = [], []
     for arm in found.arms:
         pool = next((one for one in arm.measures if one.name == "pool.tokens"), None)
         rate = next((one for one in arm.measures if one.name == "decode.tokens_per_s"), None)
+        if pool is not None and pool.median is not None and arm.withheld is not None:
+            crossed.append((f"{arm.name} ({right_text(arm)})", pool.median))
         if arm.withheld is not None or pool is None or rate is None or pool.median is None:
             continue
         point = _point(rate, pool.median)
         if point is not None:
             curves.append(Curve(f"{arm.name} ({right_text(arm)})", (point,)))
-    if not curves:
+    if not curves and not crossed:
         return None
-    title = "speed beside context, with the answers that were right"
-    return Chart(title=title, x="KV pool, tokens", y="tokens/s", curves=tuple(curves), joined=False, struck=struck)
+    return Chart(
+        title="speed beside context, with the answers that were right",
+        x="KV pool, tokens",
+        y="tokens/s",
+        curves=tuple(curves),
+        joined=False,
+        struck=struck,
+        crossed=tuple(crossed),
+        marks=_sessions(found),
+    )
+
+
+def _sessions(found: Answer) -> tuple[tuple[str, float], ...]:
+    """What the median session and the largest one need, where sessions are held against the pools."""
+    peaks = sorted(found.registered.peaks_tokens)
+    if not peaks:
+        return ()
+    middle, most = float(peaks[len(peaks) // 2]), float(peaks[-1])
+    return (("largest session", most),) if middle == most else (("median session", middle), ("largest session", most))
 
 
 def right_text(arm: ArmAnswer) -> str:
@@ -147,57 +176,101 @@ def right_text(arm: ArmAnswer) -> str:
 
 def chart_svg(chart: Chart, y: int = 0) -> str:
     """One chart as an `<svg>` of its own, `y` pixels down in another one."""
-    struck = list(enumerate(chart.struck))
-    height = HEIGHT + 16 * len(struck)
+    height = chart_height(chart)
     label = escape(harmless(f"{chart.title}, {chart.y}"), quote=True)
     size = f'viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}"'
     parts = [f'<svg y="{y}" {size} role="img" aria-label="{label}">']
     parts.append(f'<text {_TITLE} x="{_LEFT}" y="18">{_plain(f"{chart.title} ({chart.y})")}</text>')
-    points = [point for curve in chart.curves for point in curve.points]
-    if points:
-        frame = _Frame(points)
-        parts += _axes(chart, frame)
+    if chart.crossed or any(curve.points for curve in chart.curves):
+        frame = _Frame(chart)
+        parts += (*_axes(chart, frame), *_marked(chart, frame), *_crossed(chart, frame))
         for number, curve in enumerate(chart.curves):
             parts += _drawn(curve, number, frame, chart.joined)
     else:
-        parts.append(f'<text {_FONT} x="{_LEFT}" y="{HEIGHT // 2}">{_plain(chart.empty[:160])}</text>')
-    for number, text in struck:
-        top = HEIGHT + 16 * number
-        parts.append(f'<text {_FONT} x="{_LEFT}" y="{top}" text-decoration="line-through">{_plain(text)}</text>')
+        parts.append(f'<text {_FONT} x="{_LEFT}" y="{HEIGHT // 2}">{_plain(_cut(chart.empty))}</text>')
+    for number, (text, struck) in enumerate(_below(chart)):
+        top = HEIGHT + _STEP * number + 4
+        line = ' text-decoration="line-through"' if struck else ""
+        parts.append(f'<text {_FONT} x="{_LEFT}" y="{top}"{line}>{_plain(_cut(text))}</text>')
     return "".join((*parts, "</svg>"))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+def _below(chart: Chart) -> list[tuple[str, bool]]:
+    """Lines below the picture, and whether they are struck through."""
+    lines = [(text, True) for text in chart.struck]
+    if any(point.n == 1 for curve in chart.curves for point in curve.points):
+        lines.append(("pale: taken once (n 1), so nobody knows its spread", False))
+    return lines
 
 
 def chart_height(chart: Chart) -> int:
     """Pixels that it takes."""
-    return HEIGHT + 16 * len(chart.struck)
+    return HEIGHT + _STEP * len(_below(chart))
 
 
 class _Frame:
     """From values to pixels; both axes begin at 0, so that no difference looks larger than it is."""
 
-    def __init__(self, points: Sequence[Point]) -> None:
-        self.right = nice_ceiling(max(point.x for point in points)) or 1.0
-        self.top = nice_ceiling(max(point.high for point in points)) or 1.0
+    def __init__(self, chart: Chart) -> None:
+        points = [point for curve in chart.curves for point in curve.points]
+        xs = [point.x for point in points] + [x for _, x in (*chart.crossed, *chart.marks)]
+        self.most_x = nice_ceiling(max(xs, default=0.0)) or 1.0
+        self.most_y = nice_ceiling(max((point.high for point in points), default=0.0)) or 1.0
+        longest = max(
+            len(name) for name in [curve.name for curve in chart.curves] + [name for name, _ in chart.crossed]
+        )
+        self.right = WIDTH - round(min(max(longest * _CHAR + 30, _RIGHT_LEAST), _RIGHT_MOST))
 
     def x(self, value: float) -> float:
-        return _LEFT + (WIDTH - _LEFT - _RIGHT) * value / self.right
+        return _LEFT + (self.right - _LEFT) * value / self.most_x
 
     def y(self, value: float) -> float:
-        return HEIGHT - _BOTTOM - (HEIGHT - _TOP - _BOTTOM) * value / self.top
+        return HEIGHT - _BOTTOM - (HEIGHT - _TOP - _BOTTOM) * value / self.most_y
 
 
 def _axes(chart: Chart, frame: _Frame) -> Iterable[str]:
     for share in (0.0, 0.25, 0.5, 0.75, 1.0):
-        y, x = frame.y(frame.top * share), frame.x(frame.right * share)
-        line = f'x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"'
+        y, x = frame.y(frame.most_y * share), frame.x(frame.most_x * share)
+        line = f'x1="{_LEFT}" x2="{frame.right}" y1="{y:.1f}" y2="{y:.1f}"'
         yield f'<line class="grid" stroke="#d5d9de" {line}/>'
-        yield f'<text {_FONT} x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{_number(frame.top * share)}</text>'
+        yield f'<text {_FONT} x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{_number(frame.most_y * share)}</text>'
         yield (
             f'<text {_FONT} x="{x:.1f}" y="{HEIGHT - _BOTTOM + 16}" text-anchor="middle">'
-            f"{_number(frame.right * share)}</text>"
+            f"{_number(frame.most_x * share)}</text>"
         )
-    middle = (_LEFT + WIDTH - _RIGHT) / 2
+    middle = (_LEFT + frame.right) / 2
     yield f'<text {_FONT} x="{middle:.1f}" y="{HEIGHT - 10}" text-anchor="middle">{_plain(chart.x)}</text>'
+
+
+def _marked(chart: Chart, frame: _Frame) -> Iterable[str]:
+    """Dashed lines across the picture with their names, each a line lower, since they may stand close together."""
+    for number, (name, value) in enumerate(chart.marks):
+        x = frame.x(value)
+        line = f'x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP}" y2="{HEIGHT - _BOTTOM}"'
+        yield f'<line class="grid" stroke="#d5d9de" stroke-dasharray="4 3" {line}/>'
+        said = _plain(f"{name} {value:,.0f}")
+        yield f'<text {_FONT} x="{x + 4:.1f}" y="{HEIGHT - _BOTTOM - 8 - 14 * number}">{said}</text>'
+
+
+def _crossed(chart: Chart, frame: _Frame) -> Iterable[str]:
+    """A cross on the line of no speed, and the struck name below those of the curves."""
+    for number, (name, value) in enumerate(chart.crossed):
+        x, y = frame.x(value), frame.y(0.0)
+        top = _TOP + _STEP * (len(chart.curves) + number)
+        for cx, cy in ((x, y), (frame.right + 12.0, float(top))):
+            path = f"M{cx - 5:.1f} {cy - 5:.1f}l10 10m0 -10l-10 10"
+            yield f'<path class="mark" stroke="#b3261e" stroke-width="1.5" fill="none" d="{path}"/>'
+        line = f'x="{frame.right + 22}" y="{top + 4}" text-decoration="line-through"'
+        yield f"<text {_FONT} {line}>{_plain(_named(name))}</text>"
+
+
+def _named(name: str) -> str:
+    most = int((_RIGHT_MOST - 30) / _CHAR)
+    return name if len(name) <= most else f"{name[: most - 1]}…"
 
 
 def _drawn(curve: Curve, number: int, frame: _Frame, joined: bool) -> Iterable[str]:
@@ -214,9 +287,9 @@ def _drawn(curve: Curve, number: int, frame: _Frame, joined: bool) -> Iterable[s
         yield f"<line {stroke} {bar}/>"
         hollow = ' fill-opacity="0.35"' if point.n == 1 else ""
         yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" {fill}{hollow}><title>{_plain(said)}</title></circle>'
-    top = _TOP + 16 * number
-    yield f'<circle cx="{WIDTH - _RIGHT + 12}" cy="{top}" r="4" {fill}/>'
-    yield f'<text {_FONT} x="{WIDTH - _RIGHT + 22}" y="{top + 4}">{_plain(curve.name)}</text>'
+    top = _TOP + _STEP * number
+    yield f'<circle cx="{frame.right + 12}" cy="{top}" r="4" {fill}/>'
+    yield f'<text {_FONT} x="{frame.right + 22}" y="{top + 4}">{_plain(_named(curve.name))}</text>'
 
 
 def _plain(text: str) -> str:
@@ -238,7 +311,7 @@ def svg_text(found: Answer) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}">',
         f'<style>{STYLE}</style><rect class="paper" width="100%" height="100%" fill="#fff"/>',
         f'<text {_TITLE} x="16" y="24">{_plain(mark + first.experiment)}</text>',
-        f'<text {_FONT} x="16" y="42">{_plain(first.question)}</text>',
+        f'<text {_FONT} x="16" y="42">{_plain(_cut(first.question))}</text>',
     ]
     if not some:
         parts.append(f'<text {_FONT} x="16" y="{head + 12}">nothing was measured that a picture could show</text>')

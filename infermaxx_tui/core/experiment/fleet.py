@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from infermaxx_tui.core.experiment.answer import Answer, ArmAnswer
+from infermaxx_tui.core.experiment.cells import Cell, Table
 from infermaxx_tui.core.experiment.curves import right_text
 from infermaxx_tui.core.experiment.lines import regime_text, word_text
-from infermaxx_tui.core.experiment.table import Cell, Table
 from infermaxx_tui.core.measures import Measure, number_text
 
 _FIGURES = (

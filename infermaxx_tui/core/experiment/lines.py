@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from infermaxx_tui.core.experiment.answer import Answer, ArmAnswer
-from infermaxx_tui.core.experiment.flips import Flips
+from infermaxx_tui.core.experiment.flips import flips_text
+from infermaxx_tui.core.experiment.holds import holds_lines
 from infermaxx_tui.core.experiment.identity import identity_text
 from infermaxx_tui.core.experiment.matrix import matrix_lines
 from infermaxx_tui.core.experiment.moved import ONE_START, Movement
-from infermaxx_tui.core.experiment.rows import ArmRow, Registered
+from infermaxx_tui.core.experiment.rows import ArmRow
 from infermaxx_tui.core.experiment.scored import ScoredClaim
-from infermaxx_tui.core.kv_report import fit
 from infermaxx_tui.core.measures import measure_text
 from infermaxx_tui.core.regime import Regime
 
@@ -23,15 +23,12 @@ def answer_lines(answer: Answer) -> Iterator[str]:
     """The whole of it."""
     first = answer.registered
     yield f"{first.experiment}: {first.question}"
-    if answer.simulated:
-        yield "SIMULATED: played on the embedded server; nothing here says anything about a real one"
-    if not answer.finished:
-        done = sum(len(arm.rows) for arm in answer.arms)
-        yield f"not finished: {done} of {len(first.order)} starts have a row"
+    yield from state_lines(answer)
     for arm in answer.arms:
         yield ""
         yield from arm_lines(arm)
-        yield from _pool_lines(arm, first)
+        yield from (f"  {text}" for text in holds_lines(arm, first))
+        yield from _served_line(arm)
     if answer.matrix:
         yield ""
         yield from matrix_lines(answer.matrix)
@@ -39,6 +36,15 @@ def answer_lines(answer: Answer) -> Iterator[str]:
         yield ""
         yield f"claims, registered before the first start (sha256 {first.claims_sha256[:12]}):"
         yield from (f"  {claim_text(one)}" for one in answer.claims)
+
+
+def state_lines(answer: Answer) -> Iterator[str]:
+    """What must be known before any figure: whether it is played, and how much of it is there."""
+    if answer.simulated:
+        yield "SIMULATED: played on the embedded server; nothing here says anything about a real one"
+    if not answer.finished:
+        done = sum(len(arm.rows) for arm in answer.arms)
+        yield f"not finished: {done} of {len(answer.registered.order)} starts have a row"
 
 
 def arm_lines(arm: ArmAnswer) -> Iterator[str]:
@@ -71,19 +77,12 @@ def arm_lines(arm: ArmAnswer) -> Iterator[str]:
         yield f"  {identity_text(arm.identity, alone=one.parent is None)}"
 
 
-def _pool_lines(arm: ArmAnswer, first: Registered) -> Iterator[str]:
-    """Which real sessions the pool holds, by their largest requests, and what was really held in it."""
-    peaks = first.peaks_tokens
-    pools = {int(value) for one in arm.measures if one.name == "pool.tokens" for value in one.values}
-    for pool in sorted(pools) if peaks else ():
-        over = sum(peak > pool for peak in peaks)
-        yield (
-            f"  of {len(peaks)} real sessions (largest {max(peaks):,} tokens by {first.peaks_by}) {over} exceed a pool"
-            f" of {pool:,} alone, {fit(peaks, pool)} fit together"
-        )
+def _served_line(arm: ArmAnswer) -> Iterator[str]:
+    """What the server says that it has, beside what it was seen to serve."""
+    pools = [value for one in arm.measures if one.name == "pool.tokens" for value in one.values]
     served = [value for one in arm.measures if one.name == "depth.reached_tokens" for value in one.values]
     if pools and served:
-        yield f"  start-up says {max(pools):,} tokens; the longest request that was served is {max(served):,.0f}"
+        yield f"  start-up says {max(pools):,.0f} tokens; the longest request that was served is {max(served):,.0f}"
 
 
 def word_text(row: ArmRow) -> str:
@@ -107,6 +106,15 @@ def regime_text(arm: ArmAnswer) -> str:
     if regime is None:
         return "no start gave a regime"
     return _regime(regime)
+
+
+def regimes_lines(answer: Answer) -> Iterator[str]:
+    """What all figures were taken on: once if that is the same everywhere, else arm by arm."""
+    said = {arm.name: regime_text(arm) for arm in answer.arms}
+    if len(set(said.values())) == 1:
+        yield f"measured on {next(iter(said.values()))}"
+        return
+    yield from (f"{name}: {text}" for name, text in said.items())
 
 
 def _regime(regime: Regime) -> str:
@@ -144,18 +152,6 @@ def movement_text(one: Movement) -> str:
 
 def _change(ratio: float) -> str:
     return f"x {ratio:.3g}" if ratio >= 2.5 or ratio <= 0.4 else f"{100 * (ratio - 1):+.1f} %"
-
-
-def flips_text(one: Flips) -> str:
-    """How many answers changed, beside how many change between two starts of the control."""
-    if one.interval is None:
-        return f"answers that changed: not compared: {one.reason}"
-    low, high = one.interval
-    said = f"answers that changed: {one.flipped} of {one.pairs} ({100 * low:.2g} to {100 * high:.2g} % at 95 %)"
-    said += f", {one.to_wrong} to wrong and {one.to_right} to right"
-    if not one.noise_pairs:
-        return f"{said}; how many change by themselves is not known: the control has one start"
-    return f"{said}; between starts of the control {one.noise_flipped} of {one.noise_pairs}"
 
 
 def claim_text(one: ScoredClaim) -> str:

@@ -75,6 +75,36 @@ def moved(control: Sequence[Sequence[float]], arm: Sequence[Sequence[float]], ma
     return replace(whole, outcome=_outcome(low, high, margin), low=math.exp(low), high=math.exp(high), reason=one_boot)
 
 
+def composed(sides: Sequence[tuple[int, Sequence[Sequence[float]]]], margin: float) -> Movement:
+    """The product of all sides' middles, those with -1 as divisors, and whether it is 1; starts count as in `moved`."""
+    boots = [(sign, [list(boot) for boot in side if boot]) for sign, side in sides]
+    whole = Movement(outcome="single")
+    if any(not side for _, side in boots):
+        return Movement(outcome="missing", reason="a side has no value")
+    if any(value <= 0 for _, side in boots for boot in side for value in boot):
+        return Movement(outcome="unresolved", reason="values of 0 have no ratio")
+    across = min(len(side) for _, side in boots) > 1
+    groups = [(sign, [[math.log(value) for value in boot] for boot in side]) for sign, side in boots]
+    middles = [
+        (sign, [_middle(boot) for boot in side] if across else [value for boot in side for value in boot])
+        for sign, side in groups
+    ]
+    gap = sum(sign * _middle(values) for sign, values in middles)
+    whole = msgspec.structs.replace(whole, ratio=math.exp(gap))
+    if any(len(values) < 2 for _, values in middles):
+        return whole
+    low, high = _widest(
+        _half([_error([values]) for _, values in middles]), _half([_error(side) for _, side in groups]), gap
+    )
+    return msgspec.structs.replace(
+        whole,
+        outcome=_outcome(low, high, margin),
+        low=math.exp(low),
+        high=math.exp(high),
+        reason=None if across else ONE_START,
+    )
+
+
 def _middle(values: Sequence[float]) -> float:
     middle = quantile(values, 0.5)
     if middle is None:
@@ -96,11 +126,15 @@ def _outcome(low: float, high: float, margin: float) -> Outcome:
 
 def _welch(xs: Sequence[Sequence[float]], ys: Sequence[Sequence[float]]) -> float:
     """Half of the 95 % interval of the difference of means; spread is taken within each group of a side alone."""
-    (vx, fx), (vy, fy) = _error(xs), _error(ys)
-    error = vx + vy
+    return _half([_error(xs), _error(ys)])
+
+
+def _half(errors: Sequence[tuple[float, int]]) -> float:
+    """The same for a sum or difference of several means, by their variances and degrees of freedom."""
+    error = sum(variance for variance, _ in errors)
     if error <= 0:
         return 0.0
-    freedom = error**2 / sum(v**2 / f for v, f in ((vx, fx), (vy, fy)) if f)
+    freedom = error**2 / sum(variance**2 / f for variance, f in errors if f)
     return student(0.975, freedom) * math.sqrt(error)
 
 

@@ -6,18 +6,25 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from infermaxx_tui.core.display import harmless
 from infermaxx_tui.core.experiment.answer import Answer
+from infermaxx_tui.core.experiment.cells import Cell, Table, markdown_table
 from infermaxx_tui.core.experiment.curves import chart_svg, charts
 from infermaxx_tui.core.experiment.fleet import fleet_table
-from infermaxx_tui.core.experiment.lines import answer_lines, claim_text
-from infermaxx_tui.core.experiment.matrix import matrix_lines
-from infermaxx_tui.core.experiment.table import Cell, Table, arms_table, markdown_table
+from infermaxx_tui.core.experiment.holds import HOLDS_NOTE, holds_lines, holds_table
+from infermaxx_tui.core.experiment.lines import answer_lines, arm_lines, claim_text, regimes_lines, state_lines
+from infermaxx_tui.core.experiment.matrix import matrix_table
+from infermaxx_tui.core.experiment.table import arms_table
 from infermaxx_tui.core.export.charts import STYLE
 from infermaxx_tui.core.export.page import PAGE_STYLE, plain, section
 
 _SIMULATED = "SIMULATED: played on the embedded server; nothing here says anything about a real one"
 _WIDE = (
-    "body{max-width:1280px}.wide{overflow-x:auto}.wide td{overflow-wrap:normal;min-width:6em}"
+    "body{max-width:1280px}.wide{overflow-x:auto}.wide td{overflow-wrap:normal;min-width:6em}.wide svg{min-width:720px}"
     ".wide th{white-space:normal;overflow-wrap:normal}.struck{text-decoration:line-through;color:var(--dim)}"
+    ".badge{border:1px solid var(--warn);color:var(--warn);border-radius:3px;padding:0 4px;font-size:11px;"
+    "white-space:nowrap}"
+    "@media print{@page{size:landscape}.wide{overflow:visible}.wide table{font-size:10px}.wide td{min-width:0}"
+    ".wide td,.wide th{padding-right:6px;overflow-wrap:anywhere}.wide svg{min-width:0;break-inside:avoid}"
+    "tr{break-inside:avoid}}"
 )
 
 
@@ -30,11 +37,12 @@ def html_text(found: Answer, name: str) -> str:
             *([f'<div class="banner">{_SIMULATED}</div>'] if found.simulated else []),
             f"<h1>{plain(first.experiment)}</h1><p>{plain(first.question)}</p>",
             f'<p class="dim">{plain(name)}, {plain(first.program)}{"" if found.finished else ", not finished"}</p>',
-            *section("Arms", _table(arms_table(found))),
-            *section("Pictures", [chart_svg(chart) for chart in charts(found)]),
-            *section("What moved", _lines(answer_lines(found))),
-            *section("Two levers together", _lines(matrix_lines(found.matrix) if found.matrix else ())),
+            *section("Arms", (*_table(arms_table(found)), *_regimes(found))),
+            *section("Sessions that the pools hold", _holds(found)),
+            *section("Two levers together", _matrix(found)),
+            *section("Pictures", [f'<div class="wide">{chart_svg(chart)}</div>' for chart in charts(found)]),
             *section("Claims", [f"<p>{plain(claim_text(one))}</p>" for one in found.claims]),
+            *section("Each arm in words", _lines(_words(found))),
             *section("Runs", _runs(found)),
             *section("The file as it was asked", [f"<pre>{plain(first.file)}</pre>"]),
         ],
@@ -83,7 +91,33 @@ def _table(table: Table) -> Iterator[str]:
 
 def _cell(cell: Cell) -> str:
     text = f'<span class="struck">{plain(cell.text)}</span>' if cell.struck else plain(cell.text)
+    text += f' <span class="badge">{plain(cell.badge)}</span>' if cell.badge else ""
     return f'<td>{text}<div class="dim">{plain(cell.below)}</div></td>' if cell.below else f"<td>{text}</td>"
+
+
+def _regimes(found: Answer) -> Iterator[str]:
+    """What the figures were taken on, once if it is the same for all arms."""
+    yield from (f'<p class="dim">{plain(text)}</p>' for text in regimes_lines(found))
+
+
+def _holds(found: Answer) -> list[str]:
+    table = holds_table(found)
+    if table is None:
+        return []
+    said = f"Largest request of each session, counted by {found.registered.peaks_by}. {HOLDS_NOTE}"
+    return [*_table(table), f'<p class="dim">{plain(said)}</p>']
+
+
+def _matrix(found: Answer) -> list[str]:
+    first = found.registered
+    return [] if first.matrix is None or not found.matrix else list(_table(matrix_table(found.matrix, first.matrix)))
+
+
+def _words(found: Answer) -> Iterator[str]:
+    yield from state_lines(found)
+    for arm in found.arms:
+        yield ""
+        yield from (*arm_lines(arm), *(f"  {text}" for text in holds_lines(arm, found.registered)))
 
 
 def _lines(lines: Iterable[str]) -> list[str]:
@@ -104,7 +138,7 @@ def _runs(found: Answer) -> list[str]:
 def markdown_text(found: Answer, name: str) -> str:
     """The same for a repository or an issue."""
     first = found.registered
-    table = markdown_table(arms_table(found))
+    table, holds = markdown_table(arms_table(found)), holds_table(found)
     lines = [
         f"# {harmless(first.experiment)}",
         "",
@@ -113,6 +147,10 @@ def markdown_text(found: Answer, name: str) -> str:
         "",
         *table,
         "",
+        *(harmless(line) + "  " for line in regimes_lines(found)),
+        "",
+        *(() if holds is None else (*markdown_table(holds), "", HOLDS_NOTE, "")),
+        *(() if first.matrix is None else (*markdown_table(matrix_table(found.matrix, first.matrix)), "")),
         "```",
         *(harmless(line).replace("```", "'''") for line in answer_lines(found)),
         "```",

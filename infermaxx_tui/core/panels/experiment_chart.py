@@ -15,7 +15,7 @@ from infermaxx_tui.core.measures import number_text
 from infermaxx_tui.core.panels.row import Piece, Row, row, title, wrapped
 
 if TYPE_CHECKING:
-    from infermaxx_tui.core.experiment.curves import Chart, Curve, Point
+    from infermaxx_tui.core.experiment.curves import Chart, Point
 
 _LABEL: Final = 8
 """Cells of the numbers beside the y axis."""
@@ -38,12 +38,11 @@ def rows_charts(charts: Sequence[Chart], width: int, glyphs: Glyphs = UNICODE) -
 def rows_chart(chart: Chart, width: int, glyphs: Glyphs = UNICODE) -> tuple[Row, ...]:
     """Its title, the plot, what each letter stands for with its figures, and what has no speed to be drawn."""
     rows = [title(chart.title, width, glyphs, chart.y)]
-    points = [point for curve in chart.curves for point in curve.points]
-    if not points:
-        rows.append(row([("not measured", "dim")], width, glyphs))
+    if not (chart.crossed or any(curve.points for curve in chart.curves)):
+        rows += wrapped(chart.empty, width, glyphs, role="dim")
     else:
-        rows += _plot(chart, points, width, glyphs)
-        rows += _legend(chart.curves, width, glyphs)
+        rows += _plot(chart, width, glyphs)
+        rows += _legend(chart, width, glyphs)
     for text in chart.struck:
         rows += wrapped(f"{glyphs.bad} {text}", width, glyphs, role="struck")
     return tuple(rows)
@@ -52,9 +51,11 @@ def rows_chart(chart: Chart, width: int, glyphs: Glyphs = UNICODE) -> tuple[Row,
 class _Field:
     """Cells of a plot, from values to places."""
 
-    def __init__(self, points: Sequence[Point], columns: int) -> None:
-        self.right = _ceiling(max(point.x for point in points))
-        self.top = _ceiling(max(point.high for point in points))
+    def __init__(self, chart: Chart, columns: int) -> None:
+        points = [point for curve in chart.curves for point in curve.points]
+        xs = [point.x for point in points] + [x for _, x in (*chart.crossed, *chart.marks)]
+        self.right = _ceiling(max(xs))
+        self.top = _ceiling(max((point.high for point in points), default=0.0))
         self.columns = columns
         self.cells = [[" "] * columns for _ in range(_LINES)]
 
@@ -87,8 +88,11 @@ class _Field:
         self.cells[at[1]][at[0]] = letter if before.upper() == letter.upper() else _SEVERAL
 
 
-def _plot(chart: Chart, points: Sequence[Point], width: int, glyphs: Glyphs) -> Iterator[Row]:
-    field = _Field(points, max(min(width, _WIDEST) - _LABEL - 2, 8))
+def _plot(chart: Chart, width: int, glyphs: Glyphs) -> Iterator[Row]:
+    field = _Field(chart, max(min(width, _WIDEST) - _LABEL - 2, 8))
+    for _, value in chart.marks:
+        for line in range(_LINES):
+            field.cells[line][field.place(value, 0.0)[0]] = _JOINED[glyphs.name]
     for curve in chart.curves:
         for left, right in zip(curve.points, curve.points[1:], strict=False) if chart.joined else ():
             field.join(left, right, _JOINED[glyphs.name])
@@ -99,6 +103,9 @@ def _plot(chart: Chart, points: Sequence[Point], width: int, glyphs: Glyphs) -> 
     for number, curve in enumerate(chart.curves):
         for point in curve.points:
             field.mark(point, _letter(number, point), taken)
+    for _, value in chart.crossed:
+        column, line = field.place(value, 0.0)
+        field.cells[line][column] = glyphs.bad
     for line, signs in enumerate(field.cells):
         share = 1.0 - line / (_LINES - 1)
         label = _number(field.top * share) if line % 5 == 0 else ""
@@ -115,10 +122,16 @@ def _letter(number: int, point: Point) -> str:
     return letter if point.n > 1 else letter.lower()
 
 
-def _legend(curves: Sequence[Curve], width: int, glyphs: Glyphs) -> Iterator[Row]:
+def _legend(chart: Chart, width: int, glyphs: Glyphs) -> Iterator[Row]:
+    curves = chart.curves
     for number, curve in enumerate(curves):
         said = ", ".join(f"{number_text(one.y)} at {number_text(one.x)} (n {one.n})" for one in curve.points)
         yield from wrapped(f"{ascii_uppercase[number % len(ascii_uppercase)]} {curve.name}: {said}", width, glyphs)
+    for name, value in chart.crossed:
+        yield from wrapped(f"{glyphs.bad} {name}: no speed at {number_text(value)}", width, glyphs, role="struck")
+    if chart.marks:
+        said = ", ".join(f"{name} {number_text(value)}" for name, value in chart.marks)
+        yield from wrapped(f"{_JOINED[glyphs.name]} {said}", width, glyphs, role="dim")
     if any(point.n == 1 for curve in curves for point in curve.points):
         yield from wrapped("a small letter: taken once, so nobody knows its spread", width, glyphs, role="dim")
 

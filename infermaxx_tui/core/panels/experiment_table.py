@@ -14,7 +14,7 @@ from infermaxx_tui.core.glyphs import UNICODE, Glyphs, cells, fit, settle
 from infermaxx_tui.core.panels.row import Piece, Role, Row, row, wrapped
 
 if TYPE_CHECKING:
-    from infermaxx_tui.core.experiment.table import Cell, Table
+    from infermaxx_tui.core.experiment.cells import Cell, Table
 
 HEAD_LINES: Final = 2
 """Lines of the head, always."""
@@ -130,7 +130,8 @@ def _cell(cell: Cell, size: int, glyphs: Glyphs, name: bool) -> list[Piece]:
 
 
 def _text(cell: Cell, glyphs: Glyphs) -> str:
-    return f"{glyphs.bad} {cell.text}" if cell.struck else cell.text
+    text = f"{glyphs.bad} {cell.text}" if cell.struck else cell.text
+    return f"{text} ({cell.badge})" if cell.badge else text
 
 
 def role_of(text: str) -> Role | None:

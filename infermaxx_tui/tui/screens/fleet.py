@@ -11,8 +11,8 @@ from textual.widget import Widget
 from textual.worker import get_current_worker
 
 from infermaxx_tui.core.experiment.answer import Answer
+from infermaxx_tui.core.experiment.cells import Table, markdown_table
 from infermaxx_tui.core.experiment.fleet import fleet_table
-from infermaxx_tui.core.experiment.table import Table, markdown_table
 from infermaxx_tui.core.panels.experiment_table import HEAD_LINES, last_first, part_of
 from infermaxx_tui.core.panels.row import Row, row
 from infermaxx_tui.tui import messages

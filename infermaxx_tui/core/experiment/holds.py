@@ -1,0 +1,134 @@
+"""Which real sessions each arm's pool holds: session by session, with the prompt that was really served for it.
+
+A session clears a pool whose tokens its largest request does not exceed. The largest one that clears and the smallest
+one that does not are tried (see `core.probe_fit`), so that the start-up line is not all there is to go by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from infermaxx_tui.core.experiment.answer import Answer, ArmAnswer
+from infermaxx_tui.core.experiment.cells import Cell, Table
+from infermaxx_tui.core.experiment.rows import Registered
+from infermaxx_tui.core.kv_report import fit
+from infermaxx_tui.core.measures import Measure
+from infermaxx_tui.core.probe_fit import REFUSED, SERVED, Room, aims
+
+_LISTED = 24
+"""Sessions with a row of their own, the largest first; the smaller ones are in the sums."""
+HOLDS_NOTE = (
+    "A session clears a pool whose tokens it does not exceed. The largest that clears and the smallest that does not"
+    " were sent as prompts where that is said; the others follow from the start-up line."
+)
+
+
+def sessions_of(first: Registered) -> tuple[tuple[str, int], ...]:
+    """Names and tokens, the largest first."""
+    names = first.peaks_names or tuple(f"session {at + 1}" for at in range(len(first.peaks_tokens)))
+    return tuple(sorted(zip(names, first.peaks_tokens, strict=True), key=lambda one: (-one[1], one[0])))
+
+
+def room_of(arm: ArmAnswer) -> Room:
+    """What every start of the arm holds: the least that any of them said."""
+    regimes = [row.regime for row in arm.rows if row.regime is not None]
+    pools = [one.pool_tokens for one in regimes if one.pool_tokens is not None]
+    windows = [one.max_model_len for one in regimes if one.max_model_len is not None]
+    return Room(min(pools, default=None), min(windows, default=None))
+
+
+def holds_table(found: Answer) -> Table | None:
+    """A row a session, a column an arm; None where nothing was to be held against the pools."""
+    sessions = sessions_of(found.registered)
+    if not sessions:
+        return None
+    rooms = {arm.name: room_of(arm) for arm in found.arms}
+    rows = [(Cell("pool, tokens"), *(Cell(_number(rooms[arm.name].pool_tokens)) for arm in found.arms))]
+    rows += [(Cell("window, tokens"), *(Cell(_number(rooms[arm.name].window)) for arm in found.arms))]
+    for name, tokens in sessions[:_LISTED]:
+        rows.append((Cell(name, f"{tokens:,} tokens"), *(_cell(arm, tokens, found.registered) for arm in found.arms)))
+    if len(sessions) > _LISTED:
+        name, tokens = sessions[_LISTED]
+        below = f"the largest of them {tokens:,} tokens"
+        rows.append(
+            (
+                Cell(f"and {len(sessions) - _LISTED} smaller ones", below),
+                *(_cell(arm, tokens, found.registered) for arm in found.arms),
+            )
+        )
+    rows.append((Cell("clear it alone"), *(Cell(_alone(rooms[arm.name], sessions)) for arm in found.arms)))
+    rows.append((Cell("fit together"), *(Cell(_together(rooms[arm.name], sessions)) for arm in found.arms)))
+    return Table(("session, largest request", *(arm.name for arm in found.arms)), tuple(rows))
+
+
+def _number(tokens: int | None) -> str:
+    return "n/a" if tokens is None else f"{tokens:,}"
+
+
+def _alone(room: Room, sessions: tuple[tuple[str, int], ...]) -> str:
+    if room.pool_tokens is None:
+        return "n/a"
+    return f"{sum(tokens <= room.pool_tokens for _, tokens in sessions)} of {len(sessions)}"
+
+
+def _together(room: Room, sessions: tuple[tuple[str, int], ...]) -> str:
+    if room.pool_tokens is None:
+        return "n/a"
+    return f"{fit([tokens for _, tokens in sessions], room.pool_tokens)} of {len(sessions)}"
+
+
+def _cell(arm: ArmAnswer, tokens: int, first: Registered) -> Cell:
+    room = room_of(arm)
+    if room.pool_tokens is None:
+        return Cell("n/a")
+    below = _tried(arm, tokens, first, room)
+    if tokens > room.pool_tokens:
+        return Cell(f"exceeds, x {tokens / room.pool_tokens:.2f}", below)
+    if room.window is not None and tokens > room.window:
+        return Cell("clears the pool, not the window", below)
+    return Cell("clears", below)
+
+
+def _tried(arm: ArmAnswer, tokens: int, first: Registered, room: Room) -> str:
+    """What became of the prompt that stood for a session of this size; empty where none did."""
+    held, over = aims(first.peaks_tokens, room)
+    for aim, name, word in ((held, SERVED, "served"), (over, REFUSED, "refused")):
+        one = _measure(arm, name)
+        if one is None or aim.tokens != tokens:
+            continue
+        if one.median is None:
+            return f"not proved: {one.reason}"
+        return f"{word}: {one.median:,.0f} tokens, {len(one.values)} of {one.planned} starts"
+    return ""
+
+
+def _measure(arm: ArmAnswer, name: str) -> Measure | None:
+    return next((one for one in arm.measures if one.name == name), None)
+
+
+def holds_lines(arm: ArmAnswer, first: Registered) -> Iterator[str]:
+    """The same of one arm in words."""
+    sessions, room = sessions_of(first), room_of(arm)
+    if not sessions or room.pool_tokens is None:
+        return
+    over = [f"{name} {tokens:,}" for name, tokens in sessions if tokens > room.pool_tokens]
+    shown = ", ".join(over[:_LISTED]) + (f" and {len(over) - _LISTED} more" if len(over) > _LISTED else "")
+    yield (
+        f"{_alone(room, sessions)} real sessions clear a pool of {room.pool_tokens:,} tokens alone"
+        f" (largest request each, counted by {first.peaks_by}), {_together(room, sessions)} together"
+        + (f"; over it: {shown}" if over else "")
+    )
+    for name, word in ((SERVED, "served"), (REFUSED, "refused")):
+        one = _measure(arm, name)
+        if one is None:
+            continue
+        if one.median is None:
+            proved = "not proved" if name == SERVED or "should not fit" in (one.reason or "") else "not tried"
+            yield f"{proved} by a {word} prompt: {one.reason}"
+        else:
+            size = aims(first.peaks_tokens, room)[name == REFUSED].tokens
+            whose = next((whose for whose, tokens in sessions if tokens == size), "a session")
+            yield (
+                f"{word}: a request of {one.median:,.0f} tokens, as long as {whose}"
+                f" ({len(one.values)} of {one.planned} starts)"
+            )

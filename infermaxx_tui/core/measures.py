@@ -93,11 +93,12 @@ def measure_text(one: Measure) -> str:
 
 
 def counts_text(one: Measure) -> str:
-    """`613 of 1,655, from 63 % of the output tokens`; empty where the values are no shares of counts."""
+    """`613 of 1,655, from 63 % of the output tokens`; empty where the values are no quotients of counts."""
     if not one.counts:
         return ""
+    joined = "of" if one.unit == "share" else "in"
     part, whole = (sum(getattr(count, name) for count in one.counts) for name in ("part", "whole"))
-    return ", ".join(filter(None, (f"{number_text(part)} of {number_text(whole)}", coverage_text(one))))
+    return ", ".join(filter(None, (f"{number_text(part)} {joined} {number_text(whole)}", coverage_text(one))))
 
 
 def coverage_text(one: Measure) -> str:

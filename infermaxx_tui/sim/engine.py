@@ -18,6 +18,7 @@ from infermaxx_tui.sim.abilities import ability_reply
 from infermaxx_tui.sim.batch import Batch
 from infermaxx_tui.sim.cache import PrefixCache
 from infermaxx_tui.sim.config import SimConfig
+from infermaxx_tui.sim.drafting import steps_of
 from infermaxx_tui.sim.faults import check_faults
 from infermaxx_tui.sim.http import Cut, Gone
 from infermaxx_tui.sim.memory import Family, Memory
@@ -152,21 +153,22 @@ class Engine:
         await batch.admit(generation)
         try:
             script = await self._prefill(generation)
-            step = script.per_step
             doomed = script.trouble in ("hang", "dies", "restarts")
             due = self.now()
-            for at in range(0, len(script.ids), step):
+            for step in steps_of(script, self.mischief.drafting):
+                at = len(generation.sent)
                 if doomed and at >= TROUBLE_AFTER:
                     break
+                ids = script.ids[at : at + step.tokens]
                 if at:
-                    due += self._step_s(generation)
+                    due += self._step_s(generation) * (len(ids) if script.per_step == 1 else 1)
                     await self._until(due, batch)
                 if generation.preempted:
                     await self._come_back(generation, batch)
                     due = self.now()
-                ids = script.ids[at : at + step]
                 generation.sent += ids
                 stats.generation_tokens += len(ids)
+                stats.drafted.count(step.drafts)
                 batch.grow(generation)
                 if self.mischief.takes_back(len(generation.sent), self.late) and not generation.preempted:
                     batch.preempt(generation)

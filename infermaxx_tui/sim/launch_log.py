@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TextIO
 
 from infermaxx_tui.sim.config import ENGINE_VERSION, SimConfig
+from infermaxx_tui.sim.drafting import DRAFT_TOKENS, Drafted
 from infermaxx_tui.sim.engine import Engine
 
 
@@ -23,6 +24,7 @@ class LaunchLog:
         self._prompt_tokens = 0
         self._generation_tokens = 0
         self._idle = 0
+        self._drafts = (0,) * (1 + DRAFT_TOKENS)
 
     def line(self, message: str, source: str, process: str = "APIServer", level: str = "INFO") -> None:
         """One line of the log."""
@@ -47,8 +49,10 @@ class LaunchLog:
         self.line(f"non-default args: {given}", "api_utils.py:286")
         self.line("Resolved architecture: SimulatedForCausalLM", "model.py:733")
         self.line(f"Using max model len {window}", "model.py:2152")
+        drafting = "drafting" in config.faults
+        guesses = f"SpeculativeConfig(method='ngram', model=None, num_spec_tokens={DRAFT_TOKENS})" if drafting else None
         settings = (
-            f"model={config.model!r}, speculative_config=None, dtype=torch.float32, max_seq_len={window},"
+            f"model={config.model!r}, speculative_config={guesses}, dtype=torch.float32, max_seq_len={window},"
             " load_format=auto, tensor_parallel_size=1, quantization=None, enforce_eager=True, kv_cache_dtype=auto,"
             " enable_prefix_caching=True, enable_chunked_prefill=True"
         )
@@ -84,6 +88,24 @@ class LaunchLog:
             f" tokens/s, Running: {batch.running} reqs, Waiting: {batch.waiting} reqs, CPU KV cache usage:"
             f" {100 * batch.kv_usage:.1f}%, Prefix cache hit rate: {rate:.1f}%",
             "loggers.py:335",
+        )
+        self._drafted(stats.drafted, seconds)
+
+    def _drafted(self, seen: Drafted, seconds: float) -> None:
+        """The line about the drafts of the last `seconds`; none where nothing was drafted."""
+        now = (seen.drafts, *seen.accepted_at)
+        drafts, *at = (new - old for new, old in zip(now, self._drafts, strict=True))
+        self._drafts = now
+        if drafts <= 0:
+            return
+        accepted, drafted = sum(at), DRAFT_TOKENS * drafts
+        rates = ", ".join(f"{count / drafts:.3f}" for count in at)
+        self.line(
+            f"SpecDecoding metrics: Mean acceptance length: {1 + accepted / drafts:.2f}, Accepted throughput:"
+            f" {accepted / seconds:.2f} tokens/s, Drafted throughput: {drafted / seconds:.2f} tokens/s, Accepted:"
+            f" {accepted} tokens, Drafted: {drafted} tokens, Per-position acceptance rate: {rates}, Avg Draft"
+            f" acceptance rate: {100 * accepted / drafted:.1f}%",
+            "metrics.py:120",
         )
 
     def stopping(self) -> None:

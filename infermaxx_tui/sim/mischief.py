@@ -77,6 +77,8 @@ class Mischief:
 
     def __init__(self, faults: frozenset[str], config: SimConfig, vocabulary: Vocabulary, tokens: Tokens) -> None:
         self._faults = faults
+        self.drafting = "drafting" in faults
+        """Whether tokens are guessed ahead, several to an event."""
         self._ruined = faults >= {"small-kv", "drafting"}
         """Two levers that are harmless alone and not together, and fastest then: babble is easy to draft (note A)."""
         self._config = config
@@ -100,7 +102,7 @@ class Mischief:
         slow = 1.0 + _DRIFT_PER_S * age_s if "slow-drift" in self._faults else 1.0
         slow += max(0.0, 1.0 - age_s) if "slow-start" in self._faults else 0.0
         slow *= _SMALL_KV if "small-kv" in self._faults else 1.0
-        slow *= _DRAFTING if "drafting" in self._faults else 1.0
+        slow *= _DRAFTING if self.drafting else 1.0
         slow *= _RUINED if self._ruined else 1.0
         return slow * (_THROTTLED if "throttle" in self._faults and age_s > THROTTLED_FROM_S else 1.0)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from infermaxx_tui.sim.config import SimConfig
+from infermaxx_tui.sim.drafting import Drafted
 
 if TYPE_CHECKING:
     from infermaxx_tui.sim.engine import Engine
@@ -24,6 +25,7 @@ class Stats:
         self.cached_tokens = 0
         self.generation_tokens = 0
         self.finished = dict.fromkeys(FINISH_REASONS, 0)
+        self.drafted = Drafted()
 
 
 def metrics_text(engine: Engine) -> bytes:
@@ -65,9 +67,25 @@ def metrics_text(engine: Engine) -> bytes:
         "finished_reason",
         stats.finished,
     )
+    if engine.mischief.drafting:
+        _speculation(page, stats.drafted)
     page.cache_config(config)
     page.process()
     return page.body()
+
+
+def _speculation(page: _Page, seen: Drafted) -> None:
+    """As vLLM exports them, only with speculation on."""
+    page.counter("vllm:spec_decode_num_drafts", "Number of spec decoding drafts.", seen.drafts)
+    page.counter("vllm:spec_decode_num_draft_tokens", "Number of draft tokens.", seen.draft_tokens)
+    page.counter("vllm:spec_decode_num_accepted_tokens", "Number of accepted tokens.", seen.accepted_tokens)
+    page.labelled(
+        "vllm:spec_decode_num_accepted_tokens_per_pos_total",
+        "counter",
+        "Accepted tokens per draft position.",
+        "position",
+        {str(place): count for place, count in enumerate(seen.accepted_at)},
+    )
 
 
 def cache_labels(config: SimConfig) -> dict[str, str]:

@@ -97,6 +97,7 @@ def test_coverage_stands_beside_it_in_words_table_and_pages() -> None:
     said = "\n".join(answer_lines(found))
     line = "draft.acceptance: 0.18 share (0.1 to 0.9, n 2); 540 of 3,000, from 16.4 % of the output tokens"
     assert line in said
+    assert "draft.mean_length: 1.54 tokens (1.3 to 3.7, n 2); 1,540 in 1,000, from 16.4 % of" in said
     assert "draft.acceptance_at_1: 0.295 share (0.2222 to 0.95, n 2); 295 of 1,000, from 16.4 % of" in said
     table = arms_table(found)
     at = next(place for place, title in enumerate(table.head) if title.startswith("draft.acceptance"))

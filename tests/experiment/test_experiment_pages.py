@@ -172,7 +172,7 @@ def test_a_difference_of_one_start_a_side_says_so_in_the_table_too() -> None:
         for line in markdown_text(answer((first_row(experiment), *rows)), "f").splitlines()
         if line.startswith("| fp8")
     ]
-    assert "one start a side" in table[0]
+    assert "moved +13.6 %, one start (" in table[0]
 
 
 def test_names_beside_a_picture_have_room_and_an_arm_without_a_speed_is_a_cross_at_its_context() -> None:

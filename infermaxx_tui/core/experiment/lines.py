@@ -16,6 +16,7 @@ from infermaxx_tui.core.experiment.moved import ONE_START, Movement
 from infermaxx_tui.core.experiment.rows import ArmRow
 from infermaxx_tui.core.experiment.scored import ScoredClaim
 from infermaxx_tui.core.measures import measure_text
+from infermaxx_tui.core.probe_fit import SERVED
 from infermaxx_tui.core.regime import Regime
 
 
@@ -80,7 +81,7 @@ def arm_lines(arm: ArmAnswer) -> Iterator[str]:
 def _served_line(arm: ArmAnswer) -> Iterator[str]:
     """What the server says that it has, beside what it was seen to serve."""
     pools = [value for one in arm.measures if one.name == "pool.tokens" for value in one.values]
-    served = [value for one in arm.measures if one.name == "depth.reached_tokens" for value in one.values]
+    served = [value for one in arm.measures if one.name in ("depth.reached_tokens", SERVED) for value in one.values]
     if pools and served:
         yield f"  start-up says {max(pools):,.0f} tokens; the longest request that was served is {max(served):,.0f}"
 

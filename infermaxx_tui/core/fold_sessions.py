@@ -42,6 +42,7 @@ class Sessions:
     """All conversations by number. Memory grows with them, not with their requests."""
 
     depth_reached: int = 0
+    """Of this run's conversations: what a probe sends is deep for reasons of its own, and shows no recall there."""
     _all: Table[int, Session] = field(default_factory=Table)
     _newest_beat: Beat | None = None
     _beaten: tuple[int, ...] = ()
@@ -95,7 +96,7 @@ class Sessions:
             self._beat_us = tuple(mono_us if n else us for n, us in zip(tokens, self._beat_us, strict=False))
         else:
             self._beat_us = (mono_us,) * len(self._beaten)
-        deepest = max(depths[: len(self._beaten)], default=0)
+        deepest = max((depth for number, depth in zip(self._beaten, depths, strict=False) if number >= 0), default=0)
         if deepest > self.depth_reached:
             self.depth_reached = deepest
 
@@ -128,7 +129,7 @@ class Sessions:
         if prompt is not None:
             if event.cached_tokens is not None and prompt > 0:
                 session.cached_share = event.cached_tokens / prompt
-            if event.outcome == "ok":
+            if event.outcome == "ok" and event.session >= 0:
                 depth = prompt + (event.completion_tokens or 0)
                 if depth > self.depth_reached:
                     self.depth_reached = depth

@@ -36,7 +36,12 @@ class Streams:
     open: dict[int, Open] = field(default_factory=dict)
     decoding: int = 0
     decoding_peak: int = 0
+    """Most streams of conversations that decoded at once; what a probe sends belongs to none and is not among them."""
     in_flight_peak: int = 0
+    """The same of open requests."""
+    _strangers_open: int = 0
+    _strangers_decoding: int = 0
+    """Of no conversation of this run: their session is below 0."""
     _alone: dict[int, int] = field(default_factory=dict)
     """Sessions of the open requests beside which no other session's was open."""
     _asks: dict[int, TagAsked] = field(default_factory=dict)
@@ -75,11 +80,11 @@ class Streams:
         if not opened.beside_other:
             self._alone[event.req] = session
         self.open[event.req] = opened
+        self._strangers_open += session < 0
         if session in self._planting:
             self._planting.discard(session)
             self._holders.add(session)
-        if len(self.open) > self.in_flight_peak:
-            self.in_flight_peak = len(self.open)
+        self.in_flight_peak = max(self.in_flight_peak, len(self.open) - self._strangers_open)
 
     def _no_more_alone(self, session: int, req: int) -> None:
         """A request of a session goes out beside those of others; whoever had its number before is forgotten."""
@@ -100,8 +105,8 @@ class Streams:
         opened.foreign_present = len(self._holders) > (session in self._holders)
         self.decoding += 1
         self._decoding_of[session] = self._decoding_of.get(session, 0) + 1
-        if self.decoding > self.decoding_peak:
-            self.decoding_peak = self.decoding
+        self._strangers_decoding += session < 0
+        self.decoding_peak = max(self.decoding_peak, self.decoding - self._strangers_decoding)
         return opened
 
     def ended(self, req: int) -> Open | None:
@@ -109,11 +114,15 @@ class Streams:
         opened = self.open.pop(req, None)
         if self._alone:
             self._alone.pop(req, None)
-        if opened is None or opened.first_at is None:
+        if opened is None:
+            return None
+        self._strangers_open -= opened.session < 0
+        if opened.first_at is None:
             return opened
         session = opened.session
         self._order += 1
         self.decoding -= 1
+        self._strangers_decoding -= session < 0
         left = self._decoding_of[session] - 1
         if left:
             self._decoding_of[session] = left
@@ -162,4 +171,4 @@ class Streams:
         self._holders.clear()
         self._last_end.clear()
         self._newest_end = self._newest_other = (-1, -1)
-        self.decoding = 0
+        self.decoding = self._strangers_open = self._strangers_decoding = 0

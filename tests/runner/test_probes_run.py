@@ -119,6 +119,17 @@ def test_speeds_of_a_run_whose_tasks_fail_are_withheld() -> None:
     assert all(one.values == () and (one.reason or "").startswith("withheld") for one in speeds)
 
 
+def test_what_a_probe_reaches_is_not_what_conversations_were_shown_to_bear() -> None:
+    """Sixteen streams and a prompt of 6,000 tokens beside four conversations to 2,500."""
+    more = 'probes=[{kind="depth", depths=[6000], n=1, max_tokens=32}, {kind="streams", streams=[16], n=1}]'
+    small = ("sessions.rounds=1", "limits.min_recalls=15")
+    verdict, without = (judge_lines(play_in_memory(("clean",), (*probes, *small))) for probes in ((more,), ()))
+    assert _of(verdict, "aggregate.admitted", streams=16).values == (16.0,)
+    for key in ("concurrency_admitted_peak", "depth_reached"):
+        assert getattr(verdict.regime, key) == getattr(without.regime, key)
+    assert f"beside one another, down to {without.regime.depth_reached} tokens" in verdict.scope
+
+
 def test_without_counts_nothing_is_called_cold() -> None:
     verdict = _played("no-usage")
     cold = _of(verdict, "ttft.cold_ms", 2000)

@@ -181,3 +181,17 @@ def test_a_rate_over_the_roofline_is_flagged_and_one_below_is_not() -> None:
     (said,) = found.arms[1].over_roofline
     assert "1,001 tokens/s at 0 tokens is over the roofline of 1,000" in said
     assert said in "\n".join(answer_lines(found))
+
+
+@pytest.mark.parametrize(("window", "unlike"), [("auto", ()), ("8192", ("kv_cache_dtype", "max_model_len"))])
+def test_a_window_that_the_server_chooses_by_its_pool_follows_from_the_lever(
+    window: str, unlike: tuple[str, ...]
+) -> None:
+    text = LADDER.replace('"max-model-len" = 8192', f'"max-model-len" = "{window}"')
+    experiment = parsed(text)
+    auto, fp8 = (
+        RegimeReached(engine="vllm 0.32.0", kv_cache_dtype=dtype, max_model_len=tokens, pool_tokens=tokens)
+        for dtype, tokens in (("auto", 32_768), ("fp8_e4m3", 65_536))
+    )
+    rows = (arm_row(experiment, "auto", 0, regime=auto), arm_row(experiment, "fp8", 0, regime=fp8))
+    assert answer((first_row(experiment, text), *rows)).arms[1].unlike == unlike

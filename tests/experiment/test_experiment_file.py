@@ -150,3 +150,54 @@ def test_every_shipped_experiment_is_one_and_plays_scenarios_that_are_there() ->
         scenario = find_scenario(experiment.scenario)
         for one in settings(experiment):
             parse_scenario(scenario.read_text(encoding="utf-8"), scenario.name, one.set)
+
+
+def _shipped(name: str) -> dict[str, tuple[str, ...]]:
+    """The command of each arm of a shipped experiment."""
+    file = next(one for one in experiment_files() if one.stem == name)
+    text = file.read_text(encoding="utf-8")
+    known = parse_experiment(text, file.name, {"MODEL": "gptq", "MODEL_WITH_DRAFT_HEAD": "autoround"})
+    return {one.arm: one.launch for one in settings(known)}
+
+
+def _words(command: tuple[str, ...]) -> set[str]:
+    """The command as `--flag value` pairs, so that their order does not matter."""
+    return set(" ".join(command).replace(" --", "\n--").split("\n")) - {"--port 8000"}
+
+
+def test_the_profiles_are_the_commands_of_note_a() -> None:
+    found = {arm: _words(words) for arm, words in _shipped("profiles").items()}
+    shared = "--gpu-memory-utilization 0.96"
+    assert found["A"] == {
+        "vllm serve autoround", "--max-model-len 32768", "--max-num-seqs 1", shared, "--kv-cache-dtype fp8_e4m3",
+        '--speculative-config {"method": "qwen3_next_mtp", "num_speculative_tokens": 3}',
+    }  # fmt: skip
+    assert found["B"] == {
+        "vllm serve gptq", "--max-model-len 131072", "--max-num-seqs 1", shared, "--kv-cache-dtype turboquant_3bit_nc",
+    }  # fmt: skip
+    assert found["C"] == {
+        "vllm serve gptq", "--max-model-len 40960", "--max-num-seqs 8", shared, "--kv-cache-dtype turboquant_3bit_nc",
+    }  # fmt: skip
+
+
+def test_the_three_flags_are_those_of_note_b_each_alone_and_together() -> None:
+    found = {arm: _words(words) for arm, words in _shipped("three-flags").items()}
+    none = found["none"]
+    assert none == {"vllm serve gptq", "--no-enable-prefix-caching", "--max-num-seqs 256"}
+    assert found["prefix-caching"] == none - {"--no-enable-prefix-caching"}
+    assert found["slots-16"] == none - {"--max-num-seqs 256"} | {"--max-num-seqs 16"}
+    assert found["batched-8192"] == none | {"--max-num-batched-tokens 8192"}
+    assert found["all"] == {"vllm serve gptq", "--max-num-seqs 16", "--max-num-batched-tokens 8192"}
+
+
+def test_the_ladder_has_each_dtype_of_the_issue_and_proves_its_rungs() -> None:
+    found = _shipped("kv-ladder")
+    assert list(found) == [
+        "auto", "fp8_e4m3", "fp8_e5m2",
+        "turboquant_k8v4", "turboquant_4bit_nc", "turboquant_k3v4_nc", "turboquant_3bit_nc",
+    ]  # fmt: skip
+    for arm, words in found.items():
+        assert words[-2:] == ("--kv-cache-dtype", arm)
+        assert " ".join(words).count("--max-model-len auto") == 1
+    file = next(one for one in experiment_files() if one.stem == "kv-ladder")
+    assert '{kind=\\"fit\\"' in file.read_text(encoding="utf-8")

@@ -115,7 +115,7 @@ def _arm(one: Settings, by_arm: dict[str, tuple[ArmRow, ...]], first: Registered
         flips=flips(parent, whole) if one.parent is not None else None,
         identity=identity(whole if one.parent is None else parent, whole),
         withheld=withheld,
-        unlike=unlike(parent, whole, len(one.moved)),
+        unlike=unlike(parent, whole, len(one.moved), _left_to_server(one)),
         over_roofline=tuple(over_roofline(whole)),
         failed=tuple(_failed(row) for row in rows if row.outcome != "judged"),
     )
@@ -152,14 +152,22 @@ def pooled(rows: Iterable[ArmRow]) -> tuple[Measure, ...]:
     return tuple(found.values())
 
 
-def unlike(control: Sequence[ArmRow], arm: Sequence[ArmRow], levers: int) -> tuple[str, ...]:
+def _left_to_server(one: Settings) -> frozenset[str]:
+    """Keys that the server chooses by what it has, since the arm asks it to: they follow from the lever."""
+    return frozenset({"max_model_len"} if one.levers.get("--max-model-len") in ("auto", "-1") else ())
+
+
+def unlike(
+    control: Sequence[ArmRow], arm: Sequence[ArmRow], levers: int, follows: frozenset[str] = frozenset()
+) -> tuple[str, ...]:
     """Regime keys that tell the two apart beyond what the arm's levers may: empty if none does.
 
-    A lever may move one key of the regime that no other key follows from; within one arm none may move.
+    A lever may move one key of the regime that no other key follows from; within one arm none may move. `follows` are
+    keys that follow from the levers of this arm besides.
     """
     sides = [[row.regime for row in rows if row.regime is not None] for rows in (control, arm)]
     within = {key for regimes in sides for key in _differing(regimes)}
-    across = set(_differing([regime for regimes in sides for regime in regimes[:1]])) - within
+    across = set(_differing([regime for regimes in sides for regime in regimes[:1]])) - within - follows
     return tuple(sorted(within | (across if len(across) > levers else set())))
 
 

@@ -81,6 +81,11 @@ class RunFolder:
         return self.path / ".lock"
 
     @property
+    def server_lock(self) -> Path:
+        """Locked while a server that the run launched lives, or is being ended after its runner was killed."""
+        return self.path / ".server.log.lock"
+
+    @property
     def origin(self) -> Path:
         """Where the run came from, for a resume."""
         return self.path / ".origin"
@@ -107,17 +112,11 @@ class RunFolder:
 
     def alive(self) -> bool:
         """Whether a runner holds the lock."""
-        try:
-            fd = os.open(self.lock, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        except OSError:
-            return False
-        try:
-            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError:
-            return True
-        finally:
-            os.close(fd)
-        return False
+        return _is_held(self.lock)
+
+    def server_alive(self) -> bool:
+        """Whether a server that the run launched still lives."""
+        return _is_held(self.server_lock)
 
     def pid(self) -> int | None:
         """The runner's process id while it is alive, else None."""
@@ -137,6 +136,20 @@ class RunFolder:
         """Remembers that somebody has seen the verdict; without the right to write there it stays unread."""
         with suppress(OSError):
             os.close(os.open(self.read_mark, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600))
+
+
+def _is_held(lock: Path) -> bool:
+    try:
+        fd = os.open(lock, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(fd)
+    return False
 
 
 def create(root: Path, stamp: str, scenario: str, suffix: str) -> RunFolder:

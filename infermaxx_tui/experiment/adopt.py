@@ -16,7 +16,7 @@ import psutil
 from infermaxx_tui.core.experiment.rows import ArmRow, Began
 from infermaxx_tui.experiment.step import with_run
 from infermaxx_tui.follow import StatusLine, follow
-from infermaxx_tui.rundir import RunError, RunFolder
+from infermaxx_tui.rundir import RUN_ID, RunError, RunFolder
 
 _END_S: Final = 15.0
 """A runner that is asked to stop is over within 10 s."""
@@ -26,11 +26,12 @@ _POLL_S: Final = 0.1
 def adopt(last: Began, blank: ArmRow, root: Path, status: StatusLine, narrate: Callable[[str], None]) -> ArmRow | None:
     """The row of the run that goes on, or that ended in the meantime; None if the step is to be done again.
 
-    A runner that has not begun its run is ended first, so that it holds no card and no port. Raises RunError if it
-    cannot be.
+    A runner that has not begun its run is ended first, and a server whose runner was killed is waited for, so that
+    neither holds a card or a port. Raises RunError if one of them does not end.
     """
     if last.run is None:
         _end(last)
+        wait_for_servers(root)
         return None
     run = RunFolder(root / last.run)
     if run.alive():
@@ -41,9 +42,24 @@ def adopt(last: Began, blank: ArmRow, root: Path, status: StatusLine, narrate: C
         return None
     if verdict.ended is None:
         narrate(f"{last.arm}, start {last.boot + 1}: run {last.run} died; it is done again")
+        wait_for_servers(root)
         return None
     row = msgspec.structs.replace(blank, began_ms=last.at_ms)
     return with_run(row, run, verdict)
+
+
+def wait_for_servers(root: Path, sleep: Callable[[float], None] = time.sleep) -> None:
+    """Returns when no server lives any more whose runner is gone: it has 10 s to end, and holds its card till then.
+
+    Raises RunError if one stays.
+    """
+    runs = [RunFolder(path) for path in root.iterdir() if RUN_ID.fullmatch(path.name)]
+    waited_s = 0.0
+    while (orphan := next((run for run in runs if run.server_alive() and not run.alive()), None)) is not None:
+        if waited_s > _END_S:
+            raise RunError(f"{orphan.id}: its server does not end although its runner is gone; end it, then go on")
+        sleep(_POLL_S)
+        waited_s += _POLL_S
 
 
 def _end(last: Began) -> None:

@@ -7,6 +7,7 @@ there is no moment in which a server runs and nobody looks after it.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -36,13 +37,18 @@ _SHELL: Final = "/bin/sh"
 class Keeper:
     """Looks after one server process group."""
 
-    def __init__(self) -> None:
-        """Starts waiting; raises OSError where no shell can be started."""
+    def __init__(self, lock: Path) -> None:
+        """Starts waiting. The file `lock` is locked until the server's group is gone, and waited for if an earlier
+        server's still is. Raises OSError where no shell can be started."""
         theirs, self._pipe = os.pipe()
+        held = -1
         try:
+            held = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+            fcntl.flock(held, fcntl.LOCK_EX)
             self._process = subprocess.Popen(
                 [_SHELL, "-c", _WATCH],
                 stdin=theirs,
+                pass_fds=(held,),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 env={"PATH": os.environ.get("PATH", os.defpath)},
@@ -54,6 +60,8 @@ class Keeper:
             raise
         finally:
             os.close(theirs)
+            if held >= 0:
+                os.close(held)
 
     def start(self, command: Sequence[str], env: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:
         """The server's process, leader of a group of its own; its output goes to the end of `log`. Raises OSError."""

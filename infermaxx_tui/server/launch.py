@@ -40,7 +40,7 @@ class LaunchedServer:
         around = {**os.environ, **env}
         _refuse_missing(command[0], around.get("PATH"))
         try:
-            self._keeper = Keeper()
+            self._keeper = Keeper(log.with_name(f".{log.name}.lock"))
             self._process = self._keeper.start(command, around, log)
         except OSError as error:
             raise ServerUnusableError(f"server.launch: cannot start {command[0]!r}: {error.strerror}") from None

@@ -14,6 +14,7 @@ import pytest
 from clitools import Place, until
 from survivaltools import gone
 
+from infermaxx_tui.rundir import RunFolder
 from infermaxx_tui.server.describe import ServerUnusableError
 from infermaxx_tui.server.keeper import Keeper
 from infermaxx_tui.server.launch import LaunchedServer
@@ -43,7 +44,8 @@ def _launched(place: Place, log: Path, *more: str) -> subprocess.Popen[str]:
 def test_a_server_and_its_children_end_with_who_launched_them(
     place: Place, tmp_path: Path, number: signal.Signals
 ) -> None:
-    log = tmp_path / "log"
+    run = RunFolder(tmp_path)
+    log = run.server_log
     with _launched(place, log) as launcher:
         assert launcher.stdout is not None
         server = psutil.Process(int(launcher.stdout.readline()))
@@ -52,17 +54,20 @@ def test_a_server_and_its_children_end_with_who_launched_them(
         family = [*psutil.Process(launcher.pid).children(recursive=True)]
         assert {server.pid, int(said.split()[0])} <= {process.pid for process in family}
         assert os.getpgid(int(said.split()[0])) == server.pid
+        assert run.server_alive()
         launcher.send_signal(number)
         launcher.wait()
     until(lambda: gone(family))
+    until(lambda: not run.server_alive())
 
 
 def test_a_server_that_was_ended_in_order_leaves_nobody_to_watch(place: Place, tmp_path: Path) -> None:
-    with _launched(place, tmp_path / "log", "stop") as launcher:
+    with _launched(place, RunFolder(tmp_path).server_log, "stop") as launcher:
         assert launcher.stdout is not None
         launcher.stdout.readline()
         assert launcher.stdout.readline() == "stopped\n"
         assert gone(psutil.Process(launcher.pid).children(recursive=True))
+        assert not RunFolder(tmp_path).server_alive()
         launcher.kill()
         launcher.wait()
 
@@ -76,7 +81,7 @@ def test_a_program_that_is_not_there_is_told_and_starts_nothing(tmp_path: Path) 
     assert not (tmp_path / "log").exists()
 
 
-def test_a_keeper_that_is_dismissed_twice_is_gone_once() -> None:
-    keeper = Keeper()
+def test_a_keeper_that_is_dismissed_twice_is_gone_once(tmp_path: Path) -> None:
+    keeper = Keeper(tmp_path / "lock")
     keeper.dismiss()
     keeper.dismiss()

@@ -47,7 +47,7 @@ def experiment(
         raise UsageError("infermaxx experiment: name a FILE, or --list, or --show ID")
     asked = read_experiment(args.file, args.set, args.api_key_env)
     if args.dry_run:
-        emit(ahead_lines(asked, root))
+        emit(ahead_lines(asked, root, args.no_gpu))
         return ExitCode.PASS
     folder, again = open_folder(root, asked, anew=args.new)
     narrate(f"experiment {folder.path}" + (": goes on where it was left (--new starts anew)" if again else ""))

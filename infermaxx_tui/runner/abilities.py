@@ -20,6 +20,7 @@ from infermaxx_tui.core.sse import SseParser
 from infermaxx_tui.core.trials import Trial, trials
 from infermaxx_tui.core.wire_odd import one_line
 from infermaxx_tui.picture import picture
+from infermaxx_tui.runner.answer import error_text
 from infermaxx_tui.runner.client import TRANSPORT_ERRORS
 from infermaxx_tui.runner.context import RunContext
 
@@ -88,7 +89,7 @@ async def _send(run: RunContext, trial: Trial, max_tokens: int) -> tuple[int | N
     except TRANSPORT_ERRORS as error:
         return None, _Came(error=one_line(f"{type(error).__name__}: {error}")[:300])
     if answer.status_code != 200:
-        return answer.status_code, _Came(error=one_line(answer.text)[:300])
+        return answer.status_code, _Came(error=one_line(error_text(answer.content))[:300])
     return 200, _streamed(answer.content) if trial.stream else _whole(answer.content)
 
 

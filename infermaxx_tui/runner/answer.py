@@ -118,7 +118,7 @@ async def read_refusal(response: httpx.Response) -> Refusal:
         body += chunk
         if len(body) > _REFUSAL_BYTES:
             break
-    text = f"HTTP {response.status_code}: {_error_text(body)}"
+    text = f"HTTP {response.status_code}: {error_text(body)}"
     status = response.status_code
     outcome: Outcome = "rejected"
     if status in (429, 503):
@@ -128,7 +128,8 @@ async def read_refusal(response: httpx.Response) -> Refusal:
     return Refusal(outcome, text, _retry_after_s(response.headers.get("retry-after")))
 
 
-def _error_text(body: bytes) -> str:
+def error_text(body: bytes) -> str:
+    """The message of an error's body, on one line; the body itself where it has none."""
     try:
         raw: object = orjson.loads(body)
     except orjson.JSONDecodeError:

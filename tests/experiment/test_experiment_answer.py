@@ -7,6 +7,7 @@ import pytest
 from experimenttools import LADDER, arm_row, first_row, parsed, speed
 
 from infermaxx_tui.core.experiment.answer import answer
+from infermaxx_tui.core.experiment.forecast import Forecast
 from infermaxx_tui.core.experiment.lines import answer_lines
 from infermaxx_tui.core.experiment.rows import AnyRow, arm_rows, decode_rows, encode_row
 from infermaxx_tui.core.measures import Measure
@@ -168,6 +169,31 @@ def test_results_without_a_first_line_say_nothing() -> None:
         answer((arm_row(parsed(), "auto", 0),))
 
 
+def test_figures_that_one_reason_keeps_away_are_one_line() -> None:
+    experiment = parsed()
+    none = [Measure(name=f"tools.{case}.right", unit="of 1", reason="unsupported: no") for case in ("plain", "two")]
+    found = answer((first_row(experiment), arm_row(experiment, "auto", 0, *none, speed(900.0))))
+    lines = list(answer_lines(found))
+    assert "  tools.plain.right, tools.two.right: n/a (unsupported: no)" in lines
+    assert sum("unsupported" in line for line in lines) == 1
+
+
+def test_the_pool_of_a_start_stands_beside_the_one_that_was_reckoned() -> None:
+    experiment = parsed()
+    one = Forecast(kv_dtype="float32", pool_tokens=23_296, pool_from="1 GiB")
+
+    def shown(pool: int | None) -> list[str]:
+        row = arm_row(experiment, "auto", 0, forecast=one, regime=RegimeReached(pool_tokens=pool))
+        found = answer((first_row(experiment), row))
+        return [line for line in answer_lines(found) if line.startswith("  pool: ")]
+
+    assert shown(23_296) == ["  pool: 23,296 tokens expected (1 GiB, float32), 23,296 there"]
+    assert shown(11_648) == [
+        "  pool: 23,296 tokens expected (1 GiB, float32), 11,648 there: OTHER THAN EXPECTED, 0.5 of it"
+    ]
+    assert shown(None) == []
+
+
 def test_a_rate_over_the_roofline_is_flagged_and_one_below_is_not() -> None:
     experiment = parsed()
     facts = ModelFacts(read_bytes_per_token=1_000_000, kv_bytes_per_token={"auto": 1000, "fp8": 500})
@@ -176,7 +202,9 @@ def test_a_rate_over_the_roofline_is_flagged_and_one_below_is_not() -> None:
     wild = arm_row(experiment, "fp8", 0, speed(900.0, 1001.0), **known)
     drafted = arm_row(experiment, "fp8", 1, speed(900.0, 1001.0), mean_length=1.5, **known)
     unknown = arm_row(experiment, "auto", 1, speed(5000.0), facts=facts)
-    found = answer((first_row(experiment), fair, wild, drafted, unknown))
+    online = msgspec.structs.replace(wild.settings, launch=("vllm", "serve", "m", "--quantization", "fp8"))
+    lighter = msgspec.structs.replace(wild, boot=2, settings=online)
+    found = answer((first_row(experiment), fair, wild, drafted, unknown, lighter))
     assert found.arms[0].over_roofline == ()
     (said,) = found.arms[1].over_roofline
     assert "1,001 tokens/s at 0 tokens is over the roofline of 1,000" in said

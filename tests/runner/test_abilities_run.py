@@ -39,6 +39,7 @@ def test_an_image_that_the_model_does_not_take_is_unsupported_and_no_miss(clean:
     found = _of(clean, "vision.image.right")
     assert found.values == ()
     assert (found.reason or "").startswith("unsupported: ")
+    assert "{" not in (found.reason or ""), "the message of the error, and not its JSON"
 
 
 def test_thinking_costs_tokens_and_off_is_off(clean: Verdict) -> None:

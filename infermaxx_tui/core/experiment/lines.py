@@ -9,13 +9,14 @@ from collections.abc import Iterator
 
 from infermaxx_tui.core.experiment.answer import Answer, ArmAnswer
 from infermaxx_tui.core.experiment.flips import flips_text
+from infermaxx_tui.core.experiment.forecast import pool_text
 from infermaxx_tui.core.experiment.holds import holds_lines
 from infermaxx_tui.core.experiment.identity import identity_text
 from infermaxx_tui.core.experiment.matrix import matrix_lines
 from infermaxx_tui.core.experiment.moved import ONE_START, Movement
 from infermaxx_tui.core.experiment.rows import ArmRow
 from infermaxx_tui.core.experiment.scored import ScoredClaim
-from infermaxx_tui.core.measures import measure_text
+from infermaxx_tui.core.measures import label_text, measure_text
 from infermaxx_tui.core.probe_fit import SERVED
 from infermaxx_tui.core.regime import Regime
 
@@ -29,6 +30,7 @@ def answer_lines(answer: Answer) -> Iterator[str]:
         yield ""
         yield from arm_lines(arm)
         yield from (f"  {text}" for text in holds_lines(arm, first))
+        yield from (f"  {text}" for text in _expected_lines(arm))
         yield from _served_line(arm)
     if answer.matrix:
         yield ""
@@ -66,16 +68,37 @@ def arm_lines(arm: ArmAnswer) -> Iterator[str]:
         yield f"  {ONE_START}"
     if arm.worthless:
         yield "  its content checks fail: a speed of this arm is the speed of nothing"
-    compared = {pair.measure.key: pair for pair in arm.compared}
-    for measure in arm.measures:
-        if measure.is_speed and arm.withheld is not None:
-            continue
-        pair = compared.get(measure.key)
-        yield f"  {measure_text(measure)}{'' if pair is None else f'; {movement_text(pair.movement)}'}"
+    yield from (f"  {text}" for text in _figure_lines(arm))
     if arm.flips is not None:
         yield f"  {flips_text(arm.flips)}"
     if arm.identity is not None:
         yield f"  {identity_text(arm.identity, alone=one.parent is None)}"
+
+
+def _figure_lines(arm: ArmAnswer) -> Iterator[str]:
+    """Each figure beside the parent's; those that are missing for one reason in one line, after the others."""
+    compared = {pair.measure.key: pair for pair in arm.compared}
+    missing: dict[str, list[str]] = {}
+    for measure in arm.measures:
+        if measure.is_speed and arm.withheld is not None:
+            continue
+        if not measure.values:
+            missing.setdefault(measure.reason or "not measured", []).append(label_text(measure))
+            continue
+        pair = compared.get(measure.key)
+        yield f"{measure_text(measure)}{'' if pair is None else f'; {movement_text(pair.movement)}'}"
+    yield from (f"{', '.join(labels)}: n/a ({reason})" for reason, labels in missing.items())
+
+
+def _expected_lines(arm: ArmAnswer) -> Iterator[str]:
+    """The pool that was reckoned before each start beside the one that the server made, each text once."""
+    said = [
+        text
+        for row in arm.rows
+        if row.forecast is not None and row.regime is not None
+        if (text := pool_text(row.forecast, row.regime.pool_tokens)) is not None
+    ]
+    yield from dict.fromkeys(said)
 
 
 def _served_line(arm: ArmAnswer) -> Iterator[str]:

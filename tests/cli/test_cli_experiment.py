@@ -301,3 +301,31 @@ def test_a_key_that_a_variable_would_bring_into_the_rows_is_refused(place: Place
     assert "holds the key of OUR_KEY" in done.complaint
     assert key not in done.err
     assert not place.runs.exists()
+
+
+def test_each_rung_of_a_ladder_serves_the_largest_session_that_fits_and_refuses_the_next(
+    place: Place, small: Path, free_port: int
+) -> None:
+    """Pools of 5,808 and 6,656 tokens for sessions of 5,047 to 7,193."""
+    arms = _arm("low", flags={"pool": 5808, "max-model-len": 5808})
+    arms += _arm("high", "low", flags={"pool": 6656, "max-model-len": 6656}, confounded="the window is the pool")
+    file = Path(_experiment(place, small, free_port, arms))
+    shipped = _SOURCE / "transcripts"
+    names = [f"{shipped}/{name}-*.jsonl" for name in ("iniconfig", "pluggy", "own-split", "tomli")]
+    probes = 'set = ["probes=[{kind=\\"fit\\", max_tokens=16}]"]'
+    text = file.read_text(encoding="utf-8").replace("boots =", f"{probes}\nsessions = {json.dumps(names)}\nboots =")
+    file.write_text(text, encoding="utf-8")
+    done = place.run("experiment", str(file), "--no-gpu")
+    assert done.code == 0, done.err
+    figures = [{one.name: one.values for one in row.measures if one.name[:4] == "fit."} for row in _arm_rows(place)]
+    assert figures == [
+        {"fit.served_tokens": (5047.0,), "fit.refused_tokens": (6618.0,)},
+        {"fit.served_tokens": (6618.0,), "fit.refused_tokens": (6880.0,)},
+    ]
+    assert "1 of 4 real sessions clear a pool of 5,808 tokens alone" in done.out
+    assert "served: a request of 6,618 tokens, as long as own-split-cr (1 of 1 starts)" in done.out
+    assert "refused: a request of 6,880 tokens, as long as iniconfig-form-feed (1 of 1 starts)" in done.out
+    (folder,) = (place.runs / "experiments").iterdir()
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert "exceeds, x 1.14" in page
+    assert "served: 6,618 tokens, 1 of 1 starts" in page

@@ -18,6 +18,8 @@ from infermaxx_tui.core.probes import Part, Probe
 SERVED: Final = "fit.served_tokens"
 REFUSED: Final = "fit.refused_tokens"
 _REFUSALS: Final = ("too_long", "rejected", "shed")
+_SAID: Final = 120
+"""Characters of a server's refusal that are quoted."""
 _WHOLE_SHARE: Final = 0.95
 """Of the size that was wanted: prompts are cut where a message ends, and a reply may end early."""
 
@@ -110,4 +112,5 @@ def _seen(aim: Aim, got: ProbeReply) -> tuple[int | None, str | None]:
 def _note(aim: Aim, got: ProbeReply | None, room: Room) -> str | None:
     if aim.part == "held" or got is None:
         return None
-    return f"by {room.bound}: {(got.error or 'no reason given')[:120]}"
+    said = got.error or "no reason given"
+    return f"by {room.bound}: {said if len(said) <= _SAID else f'{said[: _SAID - 1]}…'}"

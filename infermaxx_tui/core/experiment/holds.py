@@ -29,6 +29,12 @@ def sessions_of(first: Registered) -> tuple[tuple[str, int], ...]:
     return tuple(sorted(zip(names, first.peaks_tokens, strict=True), key=lambda one: (-one[1], one[0])))
 
 
+def counted_by(first: Registered) -> str:
+    """By what the sessions' tokens were counted; the shipped vocabulary is not the model's."""
+    by = first.peaks_by
+    return f"the shipped vocabulary, not the model's{by.removeprefix('shipped')}" if by.startswith("shipped") else by
+
+
 def room_of(arm: ArmAnswer) -> Room:
     """What every start of the arm holds: the least that any of them said."""
     regimes = [row.regime for row in arm.rows if row.regime is not None]
@@ -115,7 +121,7 @@ def holds_lines(arm: ArmAnswer, first: Registered) -> Iterator[str]:
     shown = ", ".join(over[:_LISTED]) + (f" and {len(over) - _LISTED} more" if len(over) > _LISTED else "")
     yield (
         f"{_alone(room, sessions)} real sessions clear a pool of {room.pool_tokens:,} tokens alone"
-        f" (largest request each, counted by {first.peaks_by}), {_together(room, sessions)} together"
+        f" (largest request each, counted by {counted_by(first)}), {_together(room, sessions)} together"
         + (f"; over it: {shown}" if over else "")
     )
     for name, word in ((SERVED, "served"), (REFUSED, "refused")):

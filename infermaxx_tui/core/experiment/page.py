@@ -9,7 +9,7 @@ from infermaxx_tui.core.experiment.answer import Answer
 from infermaxx_tui.core.experiment.cells import Cell, Table, markdown_table
 from infermaxx_tui.core.experiment.curves import chart_svg, charts
 from infermaxx_tui.core.experiment.fleet import fleet_table
-from infermaxx_tui.core.experiment.holds import HOLDS_NOTE, holds_lines, holds_table
+from infermaxx_tui.core.experiment.holds import HOLDS_NOTE, counted_by, holds_lines, holds_table
 from infermaxx_tui.core.experiment.lines import answer_lines, arm_lines, claim_text, regimes_lines, state_lines
 from infermaxx_tui.core.experiment.matrix import matrix_table
 from infermaxx_tui.core.experiment.table import arms_table
@@ -97,14 +97,14 @@ def _cell(cell: Cell) -> str:
 
 def _regimes(found: Answer) -> Iterator[str]:
     """What the figures were taken on, once if it is the same for all arms."""
-    yield from (f'<p class="dim">{plain(text)}</p>' for text in regimes_lines(found))
+    yield f'<p class="dim">{"<br>".join(plain(text) for text in regimes_lines(found))}</p>'
 
 
 def _holds(found: Answer) -> list[str]:
     table = holds_table(found)
     if table is None:
         return []
-    said = f"Largest request of each session, counted by {found.registered.peaks_by}. {HOLDS_NOTE}"
+    said = f"Largest request of each session, counted by {counted_by(found.registered)}. {HOLDS_NOTE}"
     return [*_table(table), f'<p class="dim">{plain(said)}</p>']
 
 

@@ -15,7 +15,8 @@ from infermaxx_tui.core.measures import Measure, coverage_text, number_text
 Key = tuple[str, int | None, int | None]
 _LESS_SAID = ("server.preemptions", "depth.reached_tokens", "recall.counted", "pool.held_tokens", "draft.mean_length")
 _LESS_SAID_KINDS = ("quality.", "fit.", AT)
-"""Figures that stand in the list or in a table of their own, and in no column of this one: their names, and the beginnings of their names."""
+"""Figures that stand in the list or in a table of their own, and in no column of this one: their names, and the
+beginnings of their names."""
 
 
 def arms_table(found: Answer) -> Table:

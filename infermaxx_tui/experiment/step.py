@@ -172,6 +172,7 @@ def with_run(row: ArmRow, run: RunFolder, verdict: Verdict, asked: bool = False)
         answers=answers(state),
         texts=texts(state.probes.replies),
         texts_cut=texts_cut(state.probes.replies),
+        texts_blind=None if verdict.server.foreign is None else f"others used the server: {verdict.server.foreign}",
         speed_withheld=verdict.speed_withheld,
     )
 

@@ -200,6 +200,27 @@ class TestReadings:
         assert said["prefix hits"].endswith("n/a")
         assert said["acceptance"].endswith("n/a: no drafts")
 
+    @pytest.mark.parametrize(
+        ("drafts", "accepted", "generated", "said"),
+        [
+            (100.0, 150.0, 500.0, "50% cover 50%"),
+            (100.0, 300.0, 400.0, "100% cover 100%"),
+            (12.0, 36.0, 48.0, "n/a: 12 drafts"),
+            (60.0, 60.0, 9000.0, "n/a: cover 1%"),
+            (0.0, 0.0, 500.0, "n/a: no drafts"),
+        ],
+    )
+    def test_an_acceptance_stands_with_its_coverage_or_not_at_all(
+        self, drafts: float, accepted: float, generated: float, said: str
+    ) -> None:
+        none = e.MetricsRead(drafts=0.0, draft_tokens=0.0, accepted_tokens=0.0, generation_tokens=0.0)
+        last = e.MetricsRead(
+            drafts=drafts, draft_tokens=3 * drafts, accepted_tokens=accepted, generation_tokens=generated
+        )
+        some = seen((0, started()), (1, none), (2, last))
+        rows = texts(rows_server(some.state, None, 80))
+        assert next(row for row in rows if row.startswith("acceptance")).endswith(said)
+
     def test_prefix_hits_are_of_this_run(self) -> None:
         first = e.MetricsRead(prefix_hits=900.0, prefix_queries=1000.0)
         last = e.MetricsRead(prefix_hits=950.0, prefix_queries=1200.0)

@@ -91,6 +91,18 @@ def test_starts_of_the_control_are_held_against_one_another_first() -> None:
     ) in said
 
 
+def test_a_start_beside_others_requests_is_held_against_nobody() -> None:
+    said = "others used the server: it finished 3 more than we sent"
+    found = _found(_SAME, {"0/0": ("x", "x"), "0/1": ("y", "y")}, texts_blind=said)
+    assert (found.prompts, found.same, found.different, found.reason) == (0, 0, 0, said)
+    experiment = parsed()
+    control = [arm_row(experiment, "auto", boot, texts=_SAME) for boot in range(2)]
+    disturbed = arm_row(experiment, "fp8", 0, texts={"0/0": ("z", "z")}, texts_blind=said)
+    one = identity(control, (disturbed, arm_row(experiment, "fp8", 1, texts=_SAME)))
+    assert one is not None
+    assert (one.same, one.different, one.starts, one.reason) == (2, 0, (2, 1), None)
+
+
 def test_one_start_says_that_it_is_one() -> None:
     said = identity_text(_found(_SAME, _SAME), alone=True)
     assert "one start, so what another start changes is not known" in said

@@ -40,11 +40,16 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def identity(control: Sequence[ArmRow], arm: Sequence[ArmRow]) -> Identity | None:
-    """None where no prompts were asked for this, or one of the two has no start."""
+    """None where no prompts were asked for this, or one of the two has no start.
+
+    A start beside whose prompts others may have been served is left out: nothing was alone there.
+    """
     planned = max((_planned(row) for row in (*control, *arm)), default=0)
     asked = max(planned, len({key for row in (*control, *arm) for key in row.texts}))
     if not asked or not control or not arm:
         return None
+    blind = next((row.texts_blind for row in (*control, *arm) if row.texts_blind is not None), None)
+    control, arm = _seeing(control), _seeing(arm)
     left, right = _texts(control), _texts(arm)
     both = sorted(left.keys() & right.keys())
     stable = [key for key in both if len(left[key]) == 1]
@@ -59,13 +64,17 @@ def identity(control: Sequence[ArmRow], arm: Sequence[ArmRow]) -> Identity | Non
         different=len(pairs) - same,
         cut=len({key for row in (*control, *arm) for key in row.texts_cut} & set(both)),
         starts=(_starts(control), _starts(arm)),
-        reason=_why_not(len(both), len(stable)),
+        reason=_why_not(len(both), len(stable), blind),
     )
 
 
-def _why_not(both: int, stable: int) -> str | None:
+def _seeing(rows: Sequence[ArmRow]) -> list[ArmRow]:
+    return [row for row in rows if row.texts_blind is None]
+
+
+def _why_not(both: int, stable: int, blind: str | None) -> str | None:
     if not both:
-        return "no prompt was answered whole at least twice by both"
+        return blind or "no prompt was answered whole at least twice by both"
     return None if stable else "the control does not repeat itself: nothing can be held against it"
 
 

@@ -100,6 +100,8 @@ class ArmRow(Row, frozen=True, kw_only=True, tag="arm"):
     """Hashes of whole replies to prompts that were sent alone and more than once, by prompt."""
     texts_cut: tuple[str, ...] = ()
     """Those of these prompts of which a reply was cut at its budget."""
+    texts_blind: str | None = None
+    """Why its texts are held against nobody's, e.g. that requests of others ran beside them; None if they may be."""
     speed_withheld: str | None = None
     facts: ModelFacts | None = None
     """Of the checkpoint, if it lies on this machine."""

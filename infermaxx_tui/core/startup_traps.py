@@ -130,6 +130,12 @@ _RULES: tuple[_Rule, ...] = (
         fatal=True,
     ),
     _Rule(
+        "told_to_end",
+        re.compile(r"KeyboardInterrupt: terminated"),
+        "somebody ended it before it was up",
+        fatal=True,
+    ),
+    _Rule(
         "model_not_found",
         re.compile(r"is not a local folder and is not a valid model identifier|Repo id must be in the form"),
         "the model is neither a folder here nor a name that the hub knows: check the path",

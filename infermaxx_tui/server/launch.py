@@ -67,9 +67,8 @@ class LaunchedServer:
                 stuck = patience.over(work_of(self._process.pid, self._log), now_s - last_s)
                 last_s = now_s
                 if stuck is not None:
-                    raise ServerUnusableError(
-                        f"server.launch: {stuck}{self._stage()} and is not up at {url}: {self.last_words()}"
-                    )
+                    where = f"{stuck}{self._stage()} and is not up at {url}"
+                    raise ServerUnusableError(f"server.launch: {where}: {self.last_line()}")
                 sleep(_POLL_S)
 
     def _stage(self) -> str:
@@ -93,13 +92,21 @@ class LaunchedServer:
         facts = self.startup().facts
         if facts is not None and facts.failure is not None:
             return facts.failure
-        lines = [
-            line.strip()
-            for line in self._log.read_text(encoding="utf-8", errors="replace").splitlines()
-            if line.strip()
-        ]
+        lines = self._lines()
         errors = [line for line in lines if "Error" in line]
         return (errors[-1] if errors else " | ".join(lines[-_TAIL_LINES:]))[:300]
+
+    def last_line(self) -> str:
+        """Why a start that lives does not go on, if its log shows a failure, else where it stands: what a log warned of
+        before that is no reason."""
+        facts = self.startup().facts
+        if facts is not None and facts.failure is not None:
+            return facts.failure
+        return f"its last line is {next(reversed(self._lines()), 'none, its log is empty')}"[:300]
+
+    def _lines(self) -> list[str]:
+        text = self._log.read_text(encoding="utf-8", errors="replace")
+        return [line.strip() for line in text.splitlines() if line.strip()]
 
     @property
     def pid(self) -> int:
@@ -153,7 +160,7 @@ def refuse_taken(url: str) -> None:
     except OSError:
         return
     raise ServerUnusableError(
-        f"server.launch: another server listens at {url}: end it, give another --port, or take it with --url {url}"
+        f"server.launch: another server listens at {url}: end it, give another --port, or measure that one by its url"
     )
 
 

@@ -183,6 +183,11 @@ def test_an_error_that_only_counts_says_what_stands_below_it() -> None:
     assert alone == "pydantic_core._pydantic_core.ValidationError: 1 validation error for ModelConfig"
 
 
+def test_a_start_that_was_told_to_end_did_not_fail_by_itself() -> None:
+    failure = parse_startup(f"{ENGINE}KeyboardInterrupt: terminated").failure
+    assert failure == "KeyboardInterrupt: terminated: somebody ended it before it was up"
+
+
 def test_a_long_reason_shows_that_it_was_cut() -> None:
     failure = parse_startup(f"{ENGINE}ValueError: {'x' * 500}.").failure or ""
     assert (len(failure), failure[-4:]) == (240, "x...")

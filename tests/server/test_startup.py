@@ -124,14 +124,17 @@ def test_a_start_that_dies_gives_the_cause_that_its_log_shows(tmp_path: Path) ->
 
 
 def test_a_start_that_hangs_gives_the_stage_it_came_to(tmp_path: Path) -> None:
+    warned = "WARNING 12-01 04:58:41 [x.py:255] This can cause errors like `OSError: [Errno 24] Too many files`"
     line = "(EngineCore pid=7) INFO 11-30 16:14:55 [x.py:1] Loading weights took 0.08 seconds"
-    server = launched(tmp_path, f"import time; print({line!r}, flush=True); time.sleep(600)")
+    server = launched(tmp_path, f"import time; print({warned!r}); print({line!r}, flush=True); time.sleep(600)")
     with pytest.raises(ServerUnusableError) as caught:
         server.wait_ready(url_of_nobody(), no_sleep, Patience(idle_s=20.0), count(0.0, 0.25).__next__)
     server.stop()
     said = str(caught.value)
     assert "did nothing for 20 s" in said or "wrote and did nothing" in said
     assert "and is not up at http://127.0.0.1:" in said
+    assert "its last line is" in said
+    assert "OSError" not in said, "what a log warned of is no reason"
 
 
 def test_the_time_of_a_start_is_that_of_the_clock_and_not_the_number_of_looks(tmp_path: Path) -> None:

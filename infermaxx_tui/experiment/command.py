@@ -22,6 +22,7 @@ from infermaxx_tui.exitcodes import ExitCode
 from infermaxx_tui.experiment.ahead import ahead_lines
 from infermaxx_tui.experiment.conduct import conditions_of, conduct, open_folder, read_experiment
 from infermaxx_tui.experiment.folder import SUBFOLDER, ExperimentFolder, find, list_experiments
+from infermaxx_tui.experiment.swept import last_lines
 from infermaxx_tui.flags import UsageError
 from infermaxx_tui.follow import StatusLine
 from infermaxx_tui.rundir import RunError, RunFolder, replace_file
@@ -82,19 +83,32 @@ def write_pages(folder: ExperimentFolder, found: Answer) -> None:
 
 def fleet(root: Path, emit: Callable[[Iterable[str]], None]) -> ExitCode:
     """The newest results of every experiment as a table, and as a page beside them."""
+    named, unread = _named(root)
+    if not named:
+        emit(("no experiments yet; `infermaxx experiment FILE` conducts one", *unread))
+        return ExitCode.PASS
+    emit((*markdown_table(fleet_table(named)), *unread, f"page: {write_fleet(root)}"))
+    return ExitCode.PASS
+
+
+def write_fleet(root: Path) -> Path:
+    """Writes the page of living results, with what the newest sweeps came to, and returns where it is."""
+    named, _ = _named(root)
+    page = root / SUBFOLDER / "index.html"
+    runs = runs_table(describe_runs(rundir.list_runs(root)))
+    replace_file(page, fleet_html(named, runs, last_lines(root)).encode())
+    return page
+
+
+def _named(root: Path) -> tuple[list[tuple[str, Answer]], list[str]]:
+    """Folder and results of each experiment, newest first, and what cannot be read."""
     named, unread = [], list[str]()
     for folder in list_experiments(root):
         try:
             named.append((folder.id, answer(folder.rows())))
         except (RunError, ValueError) as error:
             unread.append(f"{folder.id}: {error}")
-    if not named:
-        emit(("no experiments yet; `infermaxx experiment FILE` conducts one", *unread))
-        return ExitCode.PASS
-    page = root / SUBFOLDER / "index.html"
-    replace_file(page, fleet_html(named, runs_table(describe_runs(rundir.list_runs(root)))).encode())
-    emit((*markdown_table(fleet_table(named)), *unread, f"page: {page}"))
-    return ExitCode.PASS
+    return named, unread
 
 
 def runs_table(rows: Sequence[RunRow]) -> Table:

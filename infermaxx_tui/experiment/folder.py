@@ -17,6 +17,14 @@ SUBFOLDER = "experiments"
 _ID = re.compile(r"\d{8}-\d{6}-[A-Za-z0-9][A-Za-z0-9._+-]{0,63}-[0-9a-f]{4}")
 
 
+_STAMP, _SUFFIX = len("YYYYmmdd-HHMMSS-"), -len("-0a0b")
+
+
+def name_of(folder_id: str) -> str:
+    """The experiment's name as its folder has it: a stamp before it, four hex digits after it."""
+    return folder_id[_STAMP:_SUFFIX]
+
+
 class ExperimentFolder:
     """One experiment on disk."""
 

@@ -22,13 +22,11 @@ from infermaxx_tui.core.experiment.rows import AnyRow, ArmRow, arm_rows, registe
 from infermaxx_tui.core.experiment.table import arms_table
 from infermaxx_tui.core.panels.experiment_starts import Start, live, starts_of
 from infermaxx_tui.core.panels.experiments import ExperimentLine, FileLine
-from infermaxx_tui.experiment.folder import ExperimentFolder, left, list_experiments
+from infermaxx_tui.experiment.folder import ExperimentFolder, left, list_experiments, name_of
 from infermaxx_tui.rundir import RUN_ID, RunError, RunFolder
 
 _WRONG: Final = (ValueError, ArithmeticError, LookupError, RecursionError)
 """What rows can do that are whole JSON and yet no experiment: nobody answers for what stands in a file."""
-_STAMP: Final = len("YYYYmmdd-HHMMSS-")
-_SUFFIX: Final = -len("-0a0b")
 Sign = tuple[int, int, bool]
 """Size and time of the rows, and whether somebody writes them."""
 
@@ -125,11 +123,11 @@ class Experiments:
         """Folder and results of the newest of each experiment that can be read, newest first."""
         newest: dict[str, tuple[str, Answer]] = {}
         for folder in list_experiments(self._root):
-            if _name_of(folder) in newest:
+            if name_of(folder.id) in newest:
                 continue  # cron makes many of one name, and only the newest is wanted
             found = self._answer(folder)
             if found is not None:
-                newest[_name_of(folder)] = (folder.id, found)
+                newest[name_of(folder.id)] = (folder.id, found)
         return tuple(newest.values())
 
     def _line(self, folder: ExperimentFolder) -> ExperimentLine:
@@ -148,15 +146,10 @@ class Experiments:
         return known[1]
 
 
-def _name_of(folder: ExperimentFolder) -> str:
-    """As the folder's name has it: a stamp before it, four hex digits after it."""
-    return folder.id[_STAMP:_SUFFIX]
-
-
 def _described(folder: ExperimentFolder, going: bool) -> ExperimentLine:
     stamp = folder.id
     when = f"{stamp[:4]}-{stamp[4:6]}-{stamp[6:8]} {stamp[9:11]}:{stamp[11:13]}"
-    name = _name_of(folder)
+    name = name_of(folder.id)
     unreadable = ExperimentLine(id=folder.id, when=when, name=name, state="unreadable")
     replace = msgspec.structs.replace
     try:

@@ -15,6 +15,7 @@ import pytest
 from clitools import Command, Place, kill_runner, until
 
 from infermaxx_tui.core.experiment.rows import AnyRow, ArmRow, Began, Closed, Registered, decode_rows
+from infermaxx_tui.rundir import RunFolder
 
 _HEAD = """
 name = "small-arms"
@@ -278,15 +279,27 @@ def test_a_sweep_conducts_all_again_and_says_no_movement_where_there_is_none(
     (folder / "broken.toml").write_text("name = 1\n", encoding="utf-8")
     first = place.run("sweep", str(folder), "--no-gpu")
     assert "the first of its kind" in first.out
-    assert "broken.toml: not conducted: broken.toml: name: expected `str`" in first.out
+    assert "  clean: PASS\n" in first.out
+    assert "broken.toml: not conducted: name: expected `str`" in first.out
+    assert first.err == "", "cron mails it"
+    lock = RunFolder(place.runs / "experiments").hold()
+    other = place.inside("sweep", str(folder))
+    os.close(lock)
+    assert other.code == 2
+    assert "another sweep is going on" in other.complaint
     second = place.run("sweep", str(folder), "--no-gpu")
     assert second.code == 3
-    assert "no movement" in second.out
-    assert second.out.count("unread: ") == 2
+    assert "CANNOT SAY" in second.out or "no movement" in second.out
+    assert "clean: PASS; 0 moved" in second.out
+    assert second.out.count("unread: ") == 1
+    assert "unread: small-arms: 2 verdicts of 2 times; `infermaxx experiment --show " in second.out
+    assert "against 20" in (place.runs / "experiments" / "index.html").read_text(encoding="utf-8")
+    assert len(list((place.runs / "experiments").glob("*/report.html"))) == 2
     with (place.runs / "experiments" / "sweeps.jsonl").open("rb") as lines:
         kept = [json.loads(line) for line in lines]
     assert [row["outcome"][:9] for row in kept] == ["conducted", "not condu", "conducted", "not condu"]
     assert kept[0]["since"]["last"] is None
+    assert [row["drift"] for row in kept[:2]] == ["first", None]
     assert kept[2]["since"]["last"] == kept[0]["since"]["now"]
     assert place.inside("sweep", str(place.root / "fleet2")).complaint.endswith("holds no experiment files (*.toml)")
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 from experimenttools import arm_row, first_row, parsed, speed
 
 from infermaxx_tui.core.experiment.answer import Answer, answer
+from infermaxx_tui.core.experiment.page import fleet_html
 from infermaxx_tui.core.experiment.since import Since, same_question, since, since_lines
+from infermaxx_tui.core.measures import Measure
 from infermaxx_tui.core.reached import RegimeReached
+from infermaxx_tui.experiment.folder import create
+from infermaxx_tui.experiment.swept import Swept, compare, keep, last_lines
 
 
 def _answer(*rates: float, **regime: object) -> Answer:
@@ -27,7 +33,7 @@ def _since(now: Answer, last: Answer) -> Since:
 
 def test_a_fleet_that_became_slower_is_flagged_by_arm_and_figure() -> None:
     found = _since(_answer(90.0, 90.2), _answer(100.0, 100.2))
-    assert found.moved
+    assert found.drift == "moved"
     assert [change.outcome for _, change in found.arms[0].moved] == ["down"]
     said = "\n".join(since_lines(found))
     assert "now against last: MOVED" in said
@@ -36,16 +42,19 @@ def test_a_fleet_that_became_slower_is_flagged_by_arm_and_figure() -> None:
 
 def test_no_movement_is_written_as_an_answer() -> None:
     found = _since(_answer(100.0, 100.1), _answer(100.0, 100.2))
-    assert not found.moved
+    assert found.drift == "none"
     assert found.arms[0].same == 1
-    assert "no movement" in next(iter(since_lines(found)))
+    assert next(iter(since_lines(found))) == "ladder: now against last: no movement"
 
 
 def test_another_engine_is_not_like_for_like() -> None:
     found = _since(_answer(50.0, 50.1, engine="vllm 0.33.0"), _answer(100.0, 100.1))
-    assert not found.moved
+    assert found.drift == "not_compared"
     assert found.arms[0].unlike == ("engine",)
-    assert "not like for like: engine" in "\n".join(since_lines(found))
+    said = "\n".join(since_lines(found))
+    assert "now against last: NOT COMPARED" in said
+    assert "not like for like: engine" in said
+    assert "no movement" not in said
 
 
 def test_the_first_of_its_kind_and_other_arms_have_nothing_beside_them() -> None:
@@ -56,3 +65,94 @@ def test_the_first_of_its_kind_and_other_arms_have_nothing_beside_them() -> None
     )
     assert same_question(one, one)
     assert not same_question(one, other)
+
+
+def test_what_does_not_resolve_is_no_absence_of_movement() -> None:
+    found = _since(_answer(100.0, 60.0), _answer(100.0, 140.0))
+    assert found.drift == "unresolved"
+    assert next(iter(since_lines(found))) == "ladder: now against last: CANNOT SAY: no figure resolves"
+
+
+def test_a_verdict_that_turned_is_a_movement_although_no_figure_moved() -> None:
+    now, last = _answer(100.0, 100.1), _answer(100.0, 100.1)
+    sick = [msgspec.structs.replace(row, verdict="FAIL", checks={"isolation": "fail"}) for row in now.arms[1].rows]
+    now = msgspec.structs.replace(now, arms=(now.arms[0], msgspec.structs.replace(now.arms[1], rows=tuple(sick))))
+    found = _since(now, last)
+    assert found.drift == "moved"
+    said = "\n".join(since_lines(found))
+    assert "fp8: FAIL (isolation), FAIL (isolation) (VERDICT MOVED: was PASS, PASS); 0 moved, 1 did not" in said
+
+
+def test_a_start_that_failed_stands_there_although_nothing_was_before() -> None:
+    experiment = parsed()
+    row = arm_row(experiment, "auto", 0, outcome="boot_failed", verdict=None, reason="no such model")
+    first = answer((first_row(experiment), row))
+    assert "  auto: boot failed" in list(since_lines(since("now", first, None, None)))
+    whole = _answer(100.0, 100.1)
+    failed = msgspec.structs.replace(whole.arms[1], failed=("start 2: boot failed: no such model",))
+    found = _since(msgspec.structs.replace(whole, arms=(whole.arms[0], failed)), whole)
+    assert found.drift == "partly"
+    said = "\n".join(since_lines(found))
+    assert "no movement where it is like for like; 1 of 2 arms NOT COMPARED" in said
+    assert "not compared: start 2: boot failed: no such model" in said
+
+
+def test_figures_that_are_only_noted_do_not_drift() -> None:
+    experiment = parsed()
+    held = [
+        answer(
+            (
+                first_row(experiment),
+                *(
+                    arm_row(experiment, "auto", boot, Measure(name="pool.held_tokens", unit="tokens", values=(value,)))
+                    for boot, value in enumerate((tokens, tokens + 1))
+                ),
+            )
+        )
+        for tokens in (16_392.0, 12_000.0)
+    ]
+    assert _since(*held).arms[0].moved == ()
+
+
+def _folder(root: Path, at: str, found: Answer) -> str:
+    made = create(root, f"202601{at}-000000", "ladder", f"00{at}")
+    for row in (found.registered, *(row for arm in found.arms for row in arm.rows)):
+        made.append(row)
+    return made.id
+
+
+def test_the_last_one_that_is_like_for_like_is_looked_for_and_small_steps_add_up(tmp_path: Path) -> None:
+    rates = {"01": 100.0, "02": 99.0, "03": 98.0, "04": 97.0}
+    names = {at: _folder(tmp_path, at, _answer(rate, rate * 1.001)) for at, rate in rates.items()}
+    _folder(tmp_path, "05", _answer(50.0, 50.1, engine="vllm 0.33.0"))
+    now = _answer(96.0, 96.1)
+    last, first = compare(tmp_path, _folder(tmp_path, "06", now), now)
+    assert (last.last, last.skipped, last.drift) == (names["04"], 1, "none")
+    assert first is not None
+    assert (first.last, first.drift) == (names["01"], "moved")
+    said = list(Swept(1, "ladder.toml", "conducted", last, first).lines())
+    assert "(1 newer, not like for like): no movement" in said[0]
+    assert f"  since the first like it, {names['01']}:" in said
+    assert "moved -4.0 %" in said[-1]
+
+
+def test_without_one_that_is_like_for_like_the_newest_says_why(tmp_path: Path) -> None:
+    _folder(tmp_path, "01", _answer(100.0, 100.1, engine="vllm 0.33.0"))
+    now = _answer(96.0, 96.1)
+    last, first = compare(tmp_path, _folder(tmp_path, "02", now), now)
+    assert (last.drift, first) == ("not_compared", None)
+    assert compare(tmp_path / "gone", "now", now)[0].drift == "first"
+
+
+def test_the_newest_line_of_each_file_is_read_back_and_a_torn_one_left_out(tmp_path: Path) -> None:
+    assert list(last_lines(tmp_path)) == []
+    keep(tmp_path, Swept(1, "a.toml", "not conducted: old", None))
+    found = _since(_answer(90.0, 90.2), _answer(100.0, 100.2))
+    keep(tmp_path, Swept(2, "a.toml", "conducted", found, None, found.drift))
+    keep(tmp_path, Swept(3, "b.toml", "not conducted: no such model", None))
+    with (tmp_path / "experiments" / "sweeps.jsonl").open("ab") as file:
+        file.write(b'{"at_ms":4')
+    said = last_lines(tmp_path)
+    assert said[0] == "ladder: now against last: MOVED"
+    assert said[-1] == "b.toml: not conducted: no such model"
+    assert "ladder: now against last: MOVED" in fleet_html((), since=said)

@@ -49,8 +49,11 @@ def html_text(found: Answer, name: str) -> str:
     )
 
 
-def fleet_html(named: Sequence[tuple[str, Answer]], runs: Table | None = None) -> str:
-    """The page of living results: the newest of each experiment, one row an arm, and every run beside it."""
+def fleet_html(named: Sequence[tuple[str, Answer]], runs: Table | None = None, since: Sequence[str] = ()) -> str:
+    """The page of living results: the newest of each experiment, one row an arm, and every run beside it.
+
+    `since` is what the newest sweeps came to.
+    """
     table = fleet_table(named)
     simulated = [name for name, found in named if found.simulated]
     return _page(
@@ -61,6 +64,7 @@ def fleet_html(named: Sequence[tuple[str, Answer]], runs: Table | None = None) -
             " is struck through failed a check of content, and has no speed.</p>",
             *([f'<div class="banner">SIMULATED: {plain(", ".join(simulated))}</div>'] if simulated else []),
             *section("Arms", _table(table)),
+            *section("Since the last time", _lines(since)),
             *(section("Runs", _table(runs)) if runs is not None else []),
         ],
     )

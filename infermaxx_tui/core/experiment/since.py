@@ -1,19 +1,24 @@
 """The same experiment once more: what moved since the last time, where the two are like for like, and what did not.
 
-No movement is an answer and is written as one.
+No movement is an answer and is written as one; that nothing could be compared, or resolved, is another answer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
 import msgspec
 
 from infermaxx_tui.core.experiment.answer import Answer, ArmAnswer, unlike
 from infermaxx_tui.core.experiment.beside import movement
-from infermaxx_tui.core.experiment.lines import movement_text
+from infermaxx_tui.core.experiment.lines import movement_text, word_text
 from infermaxx_tui.core.experiment.moved import Movement
 from infermaxx_tui.core.measures import Measure, measure_text
+
+Drift = Literal["first", "moved", "none", "partly", "unresolved", "not_compared"]
+"""`none`: figures of every arm were compared, and what resolves did not move. `partly`: the same, and an arm was not
+compared. `unresolved`: nothing resolves. `not_compared`: no arm is like for like."""
 
 
 class ArmSince(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,7 +28,7 @@ class ArmSince(msgspec.Struct, frozen=True, kw_only=True):
     unlike: tuple[str, ...] = ()
     """Keys of the regime that differ: figures are not compared then."""
     reason: str | None = None
-    """Why nothing is compared; None if something is."""
+    """Why no figure is compared; None if some are."""
     moved: tuple[tuple[Measure, Movement], ...] = ()
     """Up or down."""
     unresolved: int = 0
@@ -31,6 +36,17 @@ class ArmSince(msgspec.Struct, frozen=True, kw_only=True):
     """Figures that did not move."""
     single: int = 0
     """Figures with one value a side, which show neither."""
+    missing: int = 0
+    """Figures that one side has no value of, a withheld speed among them."""
+    words: tuple[str, ...] = ()
+    """Verdicts of its starts now, with the checks that stand against them."""
+    words_last: tuple[str, ...] | None = None
+    """Those of the last time; None where there was none."""
+
+    @property
+    def turned(self) -> bool:
+        """Whether its verdicts are others than the last time, in whatever order."""
+        return self.words_last is not None and set(self.words) != set(self.words_last)
 
 
 class Since(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,12 +56,23 @@ class Since(msgspec.Struct, frozen=True, kw_only=True):
     now: str
     last: str | None
     """The folder that it is compared with; None if there is none."""
+    skipped: int = 0
+    """Newer ones than that, which are not like for like."""
     arms: tuple[ArmSince, ...] = ()
 
     @property
-    def moved(self) -> bool:
-        """Whether any figure did."""
-        return any(arm.moved for arm in self.arms)
+    def drift(self) -> Drift:
+        """What the comparison comes to."""
+        if self.last is None:
+            return "first"
+        if any(arm.moved or arm.turned for arm in self.arms):
+            return "moved"
+        compared = [arm for arm in self.arms if arm.reason is None]
+        if not compared:
+            return "not_compared"
+        if not any(arm.same for arm in compared):
+            return "unresolved"
+        return "none" if len(compared) == len(self.arms) else "partly"
 
 
 def same_question(left: Answer, right: Answer) -> bool:
@@ -53,36 +80,51 @@ def same_question(left: Answer, right: Answer) -> bool:
     return left.registered.arms == right.registered.arms and left.registered.order == right.registered.order
 
 
-def since(now_id: str, now: Answer, last_id: str | None, last: Answer | None) -> Since:
+def like_for_like(now: Answer, other: Answer) -> bool:
+    """Whether every arm can be held against the other's: the same regime, and started then if it is now."""
+    if not (other.finished and same_question(now, other)):
+        return False
+    before = {arm.name: arm for arm in other.arms}
+    return all(
+        not unlike(before[arm.name].rows, arm.rows, 0) and not (before[arm.name].failed and not arm.failed)
+        for arm in now.arms
+    )
+
+
+def since(now_id: str, now: Answer, last_id: str | None, last: Answer | None, skipped: int = 0) -> Since:
     """Arm by arm, by name."""
     name = now.registered.experiment
-    if last is None or last_id is None:
-        return Since(experiment=name, now=now_id, last=None)
-    before = {arm.name: arm for arm in last.arms}
+    before = {} if last is None else {arm.name: arm for arm in last.arms}
     return Since(
         experiment=name,
         now=now_id,
-        last=last_id,
+        last=None if last is None else last_id,
+        skipped=skipped,
         arms=tuple(_arm(arm, before.get(arm.name), now.registered.margin) for arm in now.arms),
     )
 
 
 def _arm(now: ArmAnswer, last: ArmAnswer | None, margin: float) -> ArmSince:
+    words = tuple(word_text(row) for row in now.rows)
     if last is None or not last.rows or not now.rows:
-        return ArmSince(arm=now.name, reason="it has no rows on both sides")
+        return ArmSince(arm=now.name, words=words, reason=(now.failed or ("it has no rows on both sides",))[0])
+    said = ArmSince(arm=now.name, words=words, words_last=tuple(word_text(row) for row in last.rows))
+    replace = msgspec.structs.replace
     differing = unlike(last.rows, now.rows, 0)
     if differing:
-        return ArmSince(arm=now.name, unlike=differing, reason=f"not like for like: {', '.join(differing)}")
+        return replace(said, unlike=differing, words_last=None, reason=f"not like for like: {', '.join(differing)}")
     if now.failed or last.failed:
-        return ArmSince(arm=now.name, reason=(now.failed or last.failed)[0])
-    found = [(one, movement(last.rows, now.rows, one.key, margin)) for one in now.measures]
+        return replace(said, reason=(now.failed or (f"the last time, {last.failed[0]}",))[0])
+    judged = [one for one in now.measures if one.better != "neither"]
+    found = [(one, movement(last.rows, now.rows, one.key, margin)) for one in judged]
     outcomes = [change.outcome for _, change in found]
-    return ArmSince(
-        arm=now.name,
+    return replace(
+        said,
         moved=tuple((one, change) for one, change in found if change.outcome in ("up", "down")),
         unresolved=outcomes.count("unresolved"),
         same=outcomes.count("no_movement"),
         single=outcomes.count("single"),
+        missing=outcomes.count("missing"),
     )
 
 
@@ -90,23 +132,51 @@ def since_lines(one: Since) -> Iterator[str]:
     """For people and for a cron mail."""
     if one.last is None:
         yield f"{one.experiment}: {one.now}: the first of its kind, there is nothing to hold it against"
+        yield from (f"  {arm.arm}: {_words(arm)}" for arm in one.arms)
         return
-    word = "MOVED" if one.moved else "no movement"
-    yield f"{one.experiment}: {one.now} against {one.last}: {word}"
+    yield f"{one.experiment}: {one.now} against {one.last}{_skipped(one)}: {_headline(one)}"
     yield from (f"  {_arm_text(arm)}" for arm in one.arms)
-    yield from _figures(one.arms)
+    yield from figure_lines(one.arms)
+
+
+def _skipped(one: Since) -> str:
+    return f" ({one.skipped} newer, not like for like)" if one.skipped else ""
+
+
+def _headline(one: Since) -> str:
+    open_ = sum(arm.unresolved + arm.single + arm.missing for arm in one.arms)
+    rest = f", {open_} figures cannot say" if open_ else ""
+    match one.drift:
+        case "moved":
+            return "MOVED"
+        case "none":
+            return f"no movement{rest}"
+        case "partly":
+            left_out = sum(arm.reason is not None for arm in one.arms)
+            return f"no movement where it is like for like{rest}; {left_out} of {len(one.arms)} arms NOT COMPARED"
+        case "unresolved":
+            return "CANNOT SAY: no figure resolves"
+        case "not_compared" | "first":
+            return "NOT COMPARED"
+
+
+def _words(arm: ArmSince) -> str:
+    return ", ".join(arm.words) or "not started"
 
 
 def _arm_text(arm: ArmSince) -> str:
+    said = f"{arm.arm}: {_words(arm)}"
+    if arm.turned:
+        said += f" (VERDICT MOVED: was {', '.join(arm.words_last or ())})"
     if arm.reason is not None:
-        return f"{arm.arm}: not compared: {arm.reason}"
-    return (
-        f"{arm.arm}: {len(arm.moved)} moved, {arm.same} did not, {arm.unresolved} not resolved,"
-        f" {arm.single} with one value a side"
-    )
+        return f"{said}; not compared: {arm.reason}"
+    counts = ((arm.unresolved, "not resolved"), (arm.single, "with one value a side"), (arm.missing, "without a value"))
+    rest = "".join(f", {count} {word}" for count, word in counts if count)
+    return f"{said}; {len(arm.moved)} moved, {arm.same} did not{rest}"
 
 
-def _figures(arms: Sequence[ArmSince]) -> Iterator[str]:
+def figure_lines(arms: Sequence[ArmSince]) -> Iterator[str]:
+    """A line for each figure that moved."""
     for arm in arms:
         for one, change in arm.moved:
             yield f"  {arm.arm}: {measure_text(one)}; {movement_text(change)}"

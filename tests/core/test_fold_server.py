@@ -159,9 +159,7 @@ def test_acceptance_is_weighted_by_what_was_drafted_and_not_by_seconds() -> None
         ([(0, 0, 0, 0), (50, 150, 70, 0)], "how much of the output was drafted is not counted"),
     ],
 )
-def test_what_cannot_speak_has_no_acceptance_but_a_reason(
-    readings: list[tuple[float, ...]], reason: str
-) -> None:
+def test_what_cannot_speak_has_no_acceptance_but_a_reason(readings: list[tuple[float, ...]], reason: str) -> None:
     seen = drafted(*readings).seen()
     assert seen.acceptance is None
     assert (seen.acceptance_reason or "").startswith(reason)

@@ -161,7 +161,7 @@ def test_a_blind_client_gives_no_speed_and_still_what_is_none() -> None:
 
 
 def test_each_time_is_held_against_the_lag_while_it_lasted() -> None:
-    """A first token against the lag before it, a speed against the lag to the end, an aggregate against all of its own."""
+    """A first token against the lag before it, a speed against the lag to its end, an aggregate against all of them."""
     asked: list[tuple[float, float | None]] = []
 
     def note(time_ms: float, lag_ms: float | None) -> tuple[str, ...]:

@@ -37,7 +37,7 @@ def test_a_fleet_that_became_slower_is_flagged_by_arm_and_figure() -> None:
     assert [change.outcome for _, change in found.arms[0].moved] == ["down"]
     said = "\n".join(since_lines(found))
     assert "now against last: MOVED" in said
-    assert "auto: decode.tokens_per_s at 0 tokens: " in said
+    assert "  auto: WORSE: decode.tokens_per_s at 0 tokens: " in said
 
 
 def test_no_movement_is_written_as_an_answer() -> None:
@@ -116,8 +116,10 @@ def test_figures_that_are_only_noted_do_not_drift() -> None:
 
 def _folder(root: Path, at: str, found: Answer) -> str:
     made = create(root, f"202601{at}-000000", "ladder", f"00{at}")
-    for row in (found.registered, *(row for arm in found.arms for row in arm.rows)):
-        made.append(row)
+    made.append(found.registered)
+    for arm in found.arms:
+        for row in arm.rows:
+            made.append(row)
     return made.id
 
 

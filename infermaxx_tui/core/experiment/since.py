@@ -179,4 +179,5 @@ def figure_lines(arms: Sequence[ArmSince]) -> Iterator[str]:
     """A line for each figure that moved."""
     for arm in arms:
         for one, change in arm.moved:
-            yield f"  {arm.arm}: {measure_text(one)}; {movement_text(change)}"
+            good = (change.outcome == "up") == (one.better == "more")
+            yield f"  {arm.arm}: {'better' if good else 'WORSE'}: {measure_text(one)}; {movement_text(change)}"

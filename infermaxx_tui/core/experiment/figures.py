@@ -62,11 +62,14 @@ def _counted(check: Check | None) -> int | None:
 
 
 def _times(verdict: Verdict) -> Iterator[Measure | None]:
+    """Void ones with the reason: an arm whose client was slow must not look like one that was not asked."""
     seen = verdict.instrument
-    if any(check.name == "timing" and check.outcome == "not_evaluable" for check in verdict.checks):
-        return
-    yield _one("turns.ttft_p50_ms", "ms", seen.ttft_p50_ms, "less", is_speed=True)
-    yield _one("turns.gap_p50_ms", "ms", seen.gap_p50_ms, "less", is_speed=True)
+    void = next((one for one in verdict.checks if one.name == "timing" and one.outcome == "not_evaluable"), None)
+    for name, value in (("turns.ttft_p50_ms", seen.ttft_p50_ms), ("turns.gap_p50_ms", seen.gap_p50_ms)):
+        if void is None:
+            yield _one(name, "ms", value, "less", is_speed=True)
+        else:
+            yield Measure(name=name, unit="ms", better="less", is_speed=True, reason=void.advice or "timing is void")
 
 
 def answers(state: RunState) -> dict[str, str]:

@@ -1,0 +1,33 @@
+"""What a run gives to compare: a figure, or the reason why there is none."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from infermaxx_tui.core.experiment.figures import figures
+from infermaxx_tui.core.verdict import Verdict
+from infermaxx_tui.selftest import judge_lines, play_in_memory
+
+_TIMES = ("turns.ttft_p50_ms", "turns.gap_p50_ms")
+
+
+@pytest.fixture(scope="module")
+def clean() -> Verdict:
+    """On a healthy server."""
+    return judge_lines(play_in_memory(("clean",), ("sessions.rounds=1", "limits.min_recalls=15")))
+
+
+def test_times_of_a_run_are_figures_and_void_ones_are_reasons(clean: Verdict) -> None:
+    found = {one.name: one for one in figures(clean)}
+    seen = clean.instrument
+    assert [found[name].values for name in _TIMES] == [(seen.ttft_p50_ms,), (seen.gap_p50_ms,)]
+    void = tuple(
+        msgspec.structs.replace(one, outcome="not_evaluable", advice="the client lagged 40 ms")
+        if one.name == "timing"
+        else one
+        for one in clean.checks
+    )
+    found = {one.name: one for one in figures(msgspec.structs.replace(clean, checks=void))}
+    assert [(found[name].values, found[name].reason) for name in _TIMES] == [((), "the client lagged 40 ms")] * 2
+    assert all(found[name].is_speed for name in _TIMES)

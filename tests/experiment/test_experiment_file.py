@@ -27,6 +27,8 @@ def test_an_arm_is_its_parent_with_one_lever_moved() -> None:
 def test_a_variable_of_the_environment_stands_over_the_files() -> None:
     assert "/models/mine" in settings(parsed(MODEL="/models/mine"))[0].launch
     assert "/models/set" in settings(parsed(LADDER, "vars.MODEL=/models/set"))[0].launch
+    told = parsed(LADDER, "vars.MODEL=/models/set", MODEL="/models/mine")
+    assert "/models/set" in settings(told)[0].launch, "what the command line says stands over both"
     with pytest.raises(ScenarioError, match=r"server\.launch\[2\]: \$\{MODEL\} has no value: set the variable MODEL"):
         parsed(LADDER, 'vars.MODEL=""')
 

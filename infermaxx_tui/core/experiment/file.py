@@ -90,7 +90,8 @@ class Experiment(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True
     set: tuple[str, ...] = ()
     """Keys of the scenario for all arms."""
     vars: dict[str, str] = {}
-    """Values of `${NAME}` in launch, flags, env, url and set; an environment variable of that name stands over them."""
+    """Values of `${NAME}` in launch, flags, env, url and set; an environment variable of that name stands over
+    them, and `--set vars.NAME=…` over both."""
     server: Base = Base()
     order: Literal["interleaved", "sequence"] = "interleaved"
     """`interleaved`: A B A B, so that a room that becomes warm touches all arms; `sequence`: A A B B."""
@@ -125,7 +126,9 @@ def parse_experiment(
             refuse_unknown(arm, Arm, f"arms[{place}].", source)
     known = raw.get("vars", {})
     named = {str(k): str(v) for k, v in known.items()} if isinstance(known, dict) else {}
-    filled = _fill(raw, {name: environment.get(name, value) for name, value in named.items()}, source, "")
+    told = {key.removeprefix("vars.") for key, _, _ in (word.partition("=") for word in overrides)}
+    values = {name: value if name in told else environment.get(name, value) for name, value in named.items()}
+    filled = _fill(raw, values, source, "")
     try:
         experiment = msgspec.convert(filled, Experiment, strict=True)
     except msgspec.ValidationError as error:

@@ -12,11 +12,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
+import psutil
 import pytest
 
 from infermaxx_tui.core.events import QualityAsked, Record, RequestEnded
 from infermaxx_tui.core.experiment.answer import answer
 from infermaxx_tui.core.experiment.lines import answer_lines
+from infermaxx_tui.core.experiment.rows import ArmRow, arm_rows
 from infermaxx_tui.core.scenario import parse_scenario
 from infermaxx_tui.core.verdict import Verdict, read_verdict
 from infermaxx_tui.experiment.folder import list_experiments
@@ -293,3 +295,93 @@ def test_the_five_measures_streams_and_identity_on_a_real_server(url: str, tmp_p
         assert one.values or "lagged" in (one.reason or ""), one
     assert arm.identity is not None
     assert (arm.identity.prompts, arm.identity.control_same) == (2, 2)
+
+
+_REASONS = {
+    "unknown-dtype": ("argument --kv-cache-dtype: invalid choice: 'fp7'",),
+    "window": ("User-specified max_model_len (100000) is greater", "the model was made for 8192 tokens"),
+    "no-model": ("the model's folder /nowhere/at/all is not there",),
+    "used-port": ("another server listens at http://127.0.0.1:",),
+    "slow": ("used up its 14 s (start_s)", "and is not up at http://127.0.0.1:"),
+}
+
+
+def test_arms_that_cannot_start_or_cannot_do_it_are_rows_and_the_others_go_on(url: str, tmp_path: Path) -> None:
+    """Nine arms on one file: two healthy, two that ask what this model cannot do, five that must not come up."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = int(probe.getsockname()[1])
+    used = url.rpartition(":")[2]
+    own = {"URL": url, "USED_PORT": used, "BOOT_PORT": str(port), "MARK": f"bad-arms-{port}"}
+    words = [str(Path(__file__).with_name("cpu-bad-arms.toml")), "--no-gpu", "--runs-dir", str(tmp_path)]
+    words += [word for name, value in own.items() for word in ("--set", f'vars.{name}="{value}"')]
+    command = [sys.executable, "-m", "infermaxx_tui", "experiment", *words]
+    done = subprocess.run(command, capture_output=True, check=False, timeout=900, text=True)
+    print(done.stdout)
+    assert done.returncode == 3, done.stderr
+    (folder,) = list_experiments(tmp_path)
+    rows = {row.arm: row for row in arm_rows(folder.rows())}
+    assert list(rows) == ["there", "no-tools", "no-vision", "booted", *_REASONS]
+    for name, said in _REASONS.items():
+        row = rows[name]
+        assert (row.outcome, row.verdict, row.run) == ("boot_failed", None, None)
+        reason = row.reason or ""
+        assert all(text in reason for text in said), reason
+        assert "\n" not in reason
+        assert (
+            sum(line.startswith("  start 1: boot failed: ") and reason in line for line in done.stdout.splitlines())
+            == 1
+        )
+    assert all(row.server_log is None or (folder.path / row.server_log).stat().st_size for row in rows.values())
+    _whole_configuration(rows, tmp_path)
+    for name, missing in (("no-tools", "--enable-auto-tool-choice"), ("no-vision", "is not a multimodal model")):
+        lines = [line for line in done.stdout.splitlines() if line.startswith(f"  {name.removeprefix('no-')}.")]
+        assert len(lines) == 1, lines
+        assert "n/a (unsupported: " in lines[0]
+        assert missing in lines[0]
+    _nothing_is_left(own["MARK"], port)
+    ahead = _program("experiment", *words, "--dry-run")
+    assert "hours: " in ahead
+    assert "by the newest starts here, 5 of them failed then" in ahead
+    assert "WILL NOT START: the model's folder /nowhere/at/all is not there" in ahead
+
+
+def _whole_configuration(rows: dict[str, ArmRow], runs: Path) -> None:
+    """Each row says all that its server was started with, and what was reckoned before it came to pass.
+
+    Verdicts are not looked at: which tags this model recalls depends on their letters, and those of an arm are drawn.
+    """
+    for name in ("booted", "unknown-dtype", "window", "used-port", "slow"):
+        settings, facts = rows[name].settings, rows[name].facts
+        assert settings.launch[0].endswith("venv/bin/vllm")
+        assert settings.env["VLLM_CPU_KVCACHE_SPACE"] == "1"
+        assert settings.levers["--dtype"] == "float32"
+        assert facts is not None
+        assert facts.weight_bytes == 269_030_016
+    assert rows["slow"].settings.start_s == 14.0
+    assert rows["window"].settings.levers["--max-model-len"] == "100000"
+    booted = rows["booted"]
+    assert {rows[name].outcome for name in ("there", "no-tools", "no-vision", "booted")} == {"judged"}
+    assert all(
+        row.run is not None and (runs / row.run / "verdict.json").is_file() for row in rows.values() if row.verdict
+    )
+    assert booted.forecast is not None
+    assert booted.startup is not None
+    assert booted.forecast.kv_bytes_per_token == 46_080
+    assert booted.forecast.pool_tokens == booted.startup.pool_tokens == 23_296
+    assert rows["there"].forecast is None
+
+
+def _nothing_is_left(mark: str, port: int) -> None:
+    """No process of any server that was started for this lives, whatever its name, and its port is free."""
+    left = []
+    for process in psutil.process_iter():
+        try:
+            if process.status() != psutil.STATUS_ZOMBIE and process.environ().get("ARM_MARK") == mark:
+                left.append(process.cmdline())
+        except psutil.Error:
+            continue
+    assert left == []
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind(("127.0.0.1", port))

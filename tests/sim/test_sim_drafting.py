@@ -109,8 +109,8 @@ def test_its_log_has_the_line_of_vllm_for_each_window_in_which_something_was_dra
         lines
         == [
             "SpecDecoding metrics: Mean acceptance length: 2.50, Accepted throughput: 0.60 tokens/s, Drafted"
-            " throughput: 1.20 tokens/s, Accepted: 6 tokens, Drafted: 12 tokens, Per-position acceptance rate: 0.750, 0.500, 0.250,"
-            " Avg Draft acceptance rate: 50.0%"
+            " throughput: 1.20 tokens/s, Accepted: 6 tokens, Drafted: 12 tokens, Per-position"
+            " acceptance rate: 0.750, 0.500, 0.250, Avg Draft acceptance rate: 50.0%"
         ]
         * 2
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -98,4 +99,10 @@ def last_lines(root: Path) -> Sequence[str]:
                 newest[one.file] = one
     except OSError:
         return ()
-    return [text for name in sorted(newest) for text in newest[name].lines()]
+    return [text for name in sorted(newest) for text in _dated(newest[name])]
+
+
+def _dated(one: Swept) -> Iterator[str]:
+    """Its lines under the day of the sweep: what a page says may be older than the page."""
+    yield f"{time.strftime('%Y-%m-%d', time.localtime(one.at_ms / 1000))}, {one.file}"
+    yield from (f"  {line}" for line in one.lines())

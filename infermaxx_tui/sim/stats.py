@@ -97,7 +97,7 @@ def cache_labels(config: SimConfig) -> dict[str, str]:
         "enable_prefix_caching": "True",
         "gpu_memory_utilization": "0.92",
         "kv_cache_dtype_skip_layers": "[]",
-        "kv_cache_max_concurrency": str(config.pool_tokens / config.max_model_len),
+        "kv_cache_max_concurrency": str(config.pool_blocks * config.block_size / config.max_model_len),
         "kv_cache_memory_bytes": "None",
         "kv_cache_size_tokens": str(config.pool_blocks * config.block_size),
         "num_cpu_blocks": "None",

@@ -11,6 +11,7 @@ from experimenttools import LADDER, arm_row, first_row, parsed, speed
 
 from infermaxx_tui.core.experiment.answer import Answer, answer
 from infermaxx_tui.core.experiment.curves import chart_svg, charts, svg_text
+from infermaxx_tui.core.experiment.fleet import fleet_table
 from infermaxx_tui.core.experiment.holds import holds_table
 from infermaxx_tui.core.experiment.page import fleet_html, html_text, markdown_text
 from infermaxx_tui.core.measures import Measure
@@ -237,6 +238,20 @@ def test_a_prompt_that_was_not_served_proves_nothing_and_the_table_says_so() -> 
     )
     assert f"not proved by a served prompt: {why}" in markdown_text(found, "f")
     assert f"not proved: {why}" in html_text(found, "f")
+
+
+def test_the_fleet_has_no_empty_columns_and_names_each_experiment_once() -> None:
+    found = _answer()
+    table = fleet_table((("20261202-x", found), ("20261201-x", found)))
+    assert [head for head in table.head if "TTFT" in head] == []
+    assert len(table.rows) == 2
+    auto = dict(zip(table.head, table.rows[0], strict=True))
+    assert auto["decode, tokens/s"].text == "44.5 @0 (44 to 45, n 2); 17.45 @63,000 (17.4 to 17.5, n 2)"
+    assert (auto["pool, tokens"].text, auto["pool, tokens"].badge) == ("65,536", "n 1")
+    assert auto["when"].text == "2026-12-02"
+    rows = tuple(msgspec.structs.replace(row, simulated=True) for row in found.arms[0].rows)
+    played = msgspec.structs.replace(found, arms=(msgspec.structs.replace(found.arms[0], rows=rows), *found.arms[1:]))
+    assert '<div class="banner">SIMULATED: ladder</div>' in fleet_html((("a", played), ("b", played)))
 
 
 @pytest.mark.parametrize("rows", [0, 1])

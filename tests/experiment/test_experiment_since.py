@@ -155,6 +155,7 @@ def test_the_newest_line_of_each_file_is_read_back_and_a_torn_one_left_out(tmp_p
     with (tmp_path / "experiments" / "sweeps.jsonl").open("ab") as file:
         file.write(b'{"at_ms":4')
     said = last_lines(tmp_path)
-    assert said[0] == "ladder: now against last: MOVED"
-    assert said[-1] == "b.toml: not conducted: no such model"
+    assert said[0].endswith(", a.toml")
+    assert said[1] == "  ladder: now against last: MOVED"
+    assert said[-1] == "  b.toml: not conducted: no such model"
     assert "ladder: now against last: MOVED" in fleet_html((), since=said)

@@ -166,3 +166,8 @@ def test_the_jumping_clock_is_the_engines() -> None:
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         ours, loops = runner.run(read())
     assert ours == loops
+
+
+def test_a_quantised_cache_has_room_for_two_and_a_half_times_as_many_tokens() -> None:
+    plain, small = SimConfig(pool_tokens=65_536), SimConfig(pool_tokens=65_536, faults=("small-kv",))
+    assert (plain.pool_blocks * 16, small.pool_blocks * 16) == (65_536, 163_840)

@@ -119,15 +119,35 @@ def test_a_curve_falls_from_left_to_right_and_small_letters_were_taken_once() ->
     )
     text = said(rows)
     lines = [row.text for row in rows]
-    top = next(at for at, line in enumerate(lines) if "A" in line and "│" in line)
+    top = next(at for at, line in enumerate(lines) if "B" in line and "│" in line)
     meeting = next(at for at, line in enumerate(lines) if "*" in line)
     assert top < meeting
-    assert lines[top].index("A") < lines[meeting].index("*")
-    assert " b" in text or "│b" in text
-    assert "A none: 50 at 0 (n 3), 10 at 8,000 (n 3)" in text
+    assert lines[top].index("B") < lines[meeting].index("*")
+    assert " a" in text or "│a" in text
+    assert "B none: 50 at 0 (n 3), 10 at 8,000 (n 3)" in text
+    assert "A A: 20 at 0 (n 1), 10 at 8,000 (n 1)" in text, (
+        "no other arm has the letter of an arm that is called by one"
+    )
     assert "taken once" in text
     assert "·" in text
     assert said(rows_chart(chart(Curve("none", (Point(0, 50, 49, 51, 3),))), 80, ASCII)).isascii()
+
+
+def test_an_arm_without_a_speed_is_a_cross_at_its_context_and_sessions_are_lines() -> None:
+    found = msgspec.structs.replace(
+        chart(Curve("none (18 of 24 right)", (Point(65_536, 44, 43, 45, 3),)), joined=False),
+        crossed=(("both (0 of 24 right)", 163_840.0),),
+        marks=(("largest session", 106_767.0),),
+    )
+    lines = [row.text for row in rows_chart(found, 80)]
+    bottom = next(line for line in lines if line.strip().startswith("0 │"))
+    place = next(line for line in lines if "A" in line).index("A")
+    assert place < bottom.index("·") < bottom.index("✗")
+    assert "✗ both (0 of 24 right): no speed at 163,840" in lines
+    assert "· largest session 106,767" in lines
+    alone = msgspec.structs.replace(found, curves=())
+    assert "✗" in said(rows_chart(alone, 80))
+    assert said(rows_chart(found, 80, ASCII)).isascii()
 
 
 def test_a_chart_without_points_says_so_and_axes_begin_at_nothing() -> None:

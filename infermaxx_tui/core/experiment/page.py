@@ -8,7 +8,7 @@ from infermaxx_tui.core.display import harmless
 from infermaxx_tui.core.experiment.answer import Answer
 from infermaxx_tui.core.experiment.cells import Cell, Table, markdown_table
 from infermaxx_tui.core.experiment.curves import chart_svg, charts
-from infermaxx_tui.core.experiment.fleet import fleet_table
+from infermaxx_tui.core.experiment.fleet import fleet_table, newest_of
 from infermaxx_tui.core.experiment.holds import HOLDS_NOTE, counted_by, holds_lines, holds_table
 from infermaxx_tui.core.experiment.lines import answer_lines, arm_lines, claim_text, regimes_lines, state_lines
 from infermaxx_tui.core.experiment.matrix import matrix_table
@@ -55,13 +55,13 @@ def fleet_html(named: Sequence[tuple[str, Answer]], runs: Table | None = None, s
     `since` is what the newest sweeps came to.
     """
     table = fleet_table(named)
-    simulated = [name for name, found in named if found.simulated]
+    simulated = [found.registered.experiment for _, found in newest_of(named) if found.simulated]
     return _page(
         "living results",
         [
             "<h1>Living results</h1>",
-            "<p>The newest results of each experiment. A figure stands with its depth and how often it was taken; what"
-            " is struck through failed a check of content, and has no speed.</p>",
+            "<p>The newest results of each experiment. A figure stands with its depth, its spread and how often it was"
+            " taken; what is struck through failed a check of content, and has no speed.</p>",
             *([f'<div class="banner">SIMULATED: {plain(", ".join(simulated))}</div>'] if simulated else []),
             *section("Arms", _table(table)),
             *section("Since the last time", _lines(since)),

@@ -100,9 +100,10 @@ def _plot(chart: Chart, width: int, glyphs: Glyphs) -> Iterator[Row]:
         for point in curve.points:
             field.spread(point, glyphs.vertical)
     taken: dict[tuple[int, int], str] = {}
+    letters = _letters(chart)
     for number, curve in enumerate(chart.curves):
         for point in curve.points:
-            field.mark(point, _letter(number, point), taken)
+            field.mark(point, _letter(letters[number], point), taken)
     for _, value in chart.crossed:
         column, line = field.place(value, 0.0)
         field.cells[line][column] = glyphs.bad
@@ -116,17 +117,32 @@ def _plot(chart: Chart, width: int, glyphs: Glyphs) -> Iterator[Row]:
     yield row([(f"{'':{_LABEL + 2}}{ends[0]}{middle}{ends[2]}", "dim")], width, glyphs)
 
 
-def _letter(number: int, point: Point) -> str:
+def _letters(chart: Chart) -> list[str]:
+    """A letter a curve: an arm that is called by one has that one, so that no other arm is taken for it."""
+    own = [curve.name.partition(" ")[0] for curve in chart.curves]
+    taken = {name for name in own if len(name) == 1 and name in ascii_uppercase}
+    free = [letter for letter in ascii_uppercase if letter not in taken] or list(ascii_uppercase)
+    rest = 0
+    letters = []
+    for name in own:
+        if name in taken:
+            letters.append(name)
+        else:
+            letters.append(free[rest % len(free)])
+            rest += 1
+    return letters
+
+
+def _letter(letter: str, point: Point) -> str:
     """Capital for a figure with a spread, small for one that was taken once."""
-    letter = ascii_uppercase[number % len(ascii_uppercase)]
     return letter if point.n > 1 else letter.lower()
 
 
 def _legend(chart: Chart, width: int, glyphs: Glyphs) -> Iterator[Row]:
     curves = chart.curves
-    for number, curve in enumerate(curves):
+    for letter, curve in zip(_letters(chart), curves, strict=True):
         said = ", ".join(f"{number_text(one.y)} at {number_text(one.x)} (n {one.n})" for one in curve.points)
-        yield from wrapped(f"{ascii_uppercase[number % len(ascii_uppercase)]} {curve.name}: {said}", width, glyphs)
+        yield from wrapped(f"{letter} {curve.name}: {said}", width, glyphs)
     for name, value in chart.crossed:
         yield from wrapped(f"{glyphs.bad} {name}: no speed at {number_text(value)}", width, glyphs, role="struck")
     if chart.marks:

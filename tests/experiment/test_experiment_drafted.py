@@ -114,7 +114,7 @@ def test_an_arm_without_speculation_has_a_reason_and_no_0() -> None:
     assert "draft.acceptance: n/a (this server does not draft)" in "\n".join(answer_lines(found))
     table = arms_table(found)
     at = next(place for place, title in enumerate(table.head) if title.startswith("draft.acceptance"))
-    assert table.rows[0][at].text == "n/a (this server does not draft)"
+    assert (table.rows[0][at].text, table.rows[0][at].below) == ("n/a", "this server does not draft")
     on = next(pair.movement for pair in found.arms[1].compared if pair.measure.name == "draft.acceptance")
     assert (on.outcome, on.ratio) == ("missing", None)
 
@@ -161,3 +161,33 @@ def test_requests_of_others_are_named_beside_it() -> None:
     shared = msgspec.structs.replace(_SMALL, server=msgspec.structs.replace(_SMALL.server, foreign_requests=3))
     said = "\n".join(answer_lines(_answer(_LARGE, shared)))
     assert "requests of others are in it: it finished 3 more than we sent" in said
+
+
+def test_a_matrix_shows_no_share_without_what_it_speaks_for() -> None:
+    text = (
+        _ARMS
+        + """
+[[arms]]
+name = "b"
+parent = "off"
+flags = { "kv-cache-dtype" = "fp8" }
+[[arms]]
+name = "both"
+parent = "on"
+flags = { "kv-cache-dtype" = "fp8" }
+[matrix]
+none = "off"
+a = "on"
+b = "b"
+both = "both"
+"""
+    )
+    experiment = parsed(text)
+    for drafting_arms in (("on", "both"), ("off", "on", "b", "both"), ("on", "b", "both")):
+        rows = [
+            arm_row(experiment, arm, 0, *figures(_SMALL if arm in drafting_arms else _NONE))
+            for arm in ("off", "on", "b", "both")
+        ]
+        found = answer((first_row(experiment, text), *rows))
+        assert found.matrix
+        assert not [one for one in found.matrix if one.measure.name.startswith("draft.")]

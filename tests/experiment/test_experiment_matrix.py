@@ -93,7 +93,11 @@ def test_an_interaction_of_speeds_has_an_interval_and_none_is_said_to_be_none() 
 def test_what_is_only_noted_composes_nothing() -> None:
     experiment = parsed(_TEXT)
     held = Measure(name="pool.held_tokens", unit="tokens", values=(300.0,))
-    rows = [arm_row(experiment, arm, 0, held, speed(100)) for arm in ("none", "A", "B", "AB")]
+    drafted = Measure(name="draft.acceptance", unit="share", values=(0.7,), better="more")
+    rows = [
+        arm_row(experiment, arm, 0, held, speed(100), *((drafted,) if "B" in arm else ()))
+        for arm in ("none", "A", "B", "AB")
+    ]
     found = answer((first_row(experiment, _TEXT), *rows)).matrix
     assert [one.measure.name for one in found] == ["decode.tokens_per_s"]
 

@@ -14,6 +14,7 @@ from infermaxx_tui.core.experiment.curves import chart_svg, charts, svg_text
 from infermaxx_tui.core.experiment.fleet import fleet_table
 from infermaxx_tui.core.experiment.holds import holds_table
 from infermaxx_tui.core.experiment.page import fleet_html, html_text, markdown_text
+from infermaxx_tui.core.experiment.table import arms_table
 from infermaxx_tui.core.measures import Measure
 from infermaxx_tui.core.probe_fit import REFUSED, SERVED
 from infermaxx_tui.core.reached import RegimeReached
@@ -174,6 +175,22 @@ def test_a_difference_of_one_start_a_side_says_so_in_the_table_too() -> None:
         if line.startswith("| fp8")
     ]
     assert "moved +13.6 %, one start (" in table[0]
+
+
+def test_what_no_arm_has_a_value_of_has_no_column_and_a_reason_is_no_wall_of_text() -> None:
+    experiment = parsed()
+    why = "the client lagged: " + "x" * 100
+    void, only = speed(name="turns.gap_p50_ms", depth_tokens=None), speed(name="ttft.cold_ms", depth_tokens=None)
+    nothing = msgspec.structs.replace(void, reason=why)
+    rows = [
+        arm_row(experiment, "auto", 0, speed(44, 45), nothing, msgspec.structs.replace(only, values=(9.0,))),
+        arm_row(experiment, "fp8", 0, speed(44, 45), nothing, msgspec.structs.replace(only, reason=why)),
+    ]
+    found = answer((first_row(experiment), *rows))
+    table = arms_table(found)
+    assert [head.partition(" ")[0] for head in table.head[4:]] == ["decode.tokens_per_s", "ttft.cold_ms,"]
+    assert (table.rows[1][5].text, table.rows[1][5].below[-2:]) == ("n/a", "x…")
+    assert why in markdown_text(found, "f")
 
 
 def test_names_beside_a_picture_have_room_and_an_arm_without_a_speed_is_a_cross_at_its_context() -> None:

@@ -38,16 +38,22 @@ class Interaction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def interactions(matrix: Matrix, rows: Mapping[str, Sequence[ArmRow]], margin: float) -> tuple[Interaction, ...]:
-    """Each figure that any of the four arms has and that can be better or worse, in order."""
+    """Each figure that any of the four arms has and that can be better or worse, in order.
+
+    One that neither the control nor both of the other arms have (what is drafted without drafting) composes nothing,
+    and a share that speaks for a part alone stands where that part is named.
+    """
     arms = [tuple(rows.get(name, ())) for name in (matrix.none, matrix.a, matrix.b, matrix.both)]
+    shares = {one.key for some in arms for row in some for one in row.measures if one.counts}
     seen: dict[tuple[str, int | None, int | None], Measure] = {}
     for some in arms:
         for row in some:
             for one in row.measures:
-                if one.better == "neither":
+                if one.better == "neither" or one.key in shares:
                     continue
                 seen.setdefault(one.key, one)
-    return tuple(_interaction(one, arms, margin) for one in seen.values())
+    found = (_interaction(one, arms, margin) for one in seen.values())
+    return tuple(one for one in found if one.none is not None or (one.a is not None and one.b is not None))
 
 
 def _interaction(measure: Measure, arms: Sequence[Sequence[ArmRow]], margin: float) -> Interaction:

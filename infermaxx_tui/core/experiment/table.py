@@ -14,6 +14,8 @@ from infermaxx_tui.core.measures import Measure, coverage_text, number_text
 
 Key = tuple[str, int | None, int | None]
 _LESS_SAID = ("server.preemptions", "depth.reached_tokens", "recall.counted", "pool.held_tokens", "draft.mean_length")
+_REASON = 80
+"""Characters of a reason in a cell; the words below the table have all of it."""
 _LESS_SAID_KINDS = ("quality.", "fit.", AT)
 """Figures that stand in the list or in a table of their own, and in no column of this one: their names, and the
 beginnings of their names."""
@@ -27,11 +29,20 @@ def arms_table(found: Answer) -> Table:
 
 
 def _columns(arms: Iterable[ArmAnswer]) -> dict[Key, Measure]:
+    """Figures that any arm has a value of, and speeds that are withheld wherever they were asked for.
+
+    What nobody has a value of stands in the words, with its reason.
+    """
     found: dict[Key, Measure] = {}
+    valued: set[Key] = set()
+    open_: set[Key] = set()
     for arm in arms:
         for one in arm.measures:
             if one.name not in _LESS_SAID and not one.name.startswith(_LESS_SAID_KINDS):
                 found.setdefault(one.key, one)
+                if not (one.is_speed and arm.withheld is not None):
+                    (valued if one.values else open_).add(one.key)
+    found = {key: one for key, one in found.items() if key in valued or key not in open_}
     return dict(
         sorted(found.items(), key=lambda item: (not item[1].is_speed, item[0][0], item[0][1] or 0, item[0][2] or 0))
     )
@@ -55,8 +66,10 @@ def _row(arm: ArmAnswer, keys: Sequence[Key]) -> tuple[Cell, ...]:
                 Cell("withheld" if arm.withheld is not None and one is not None else "n/a", struck=arm.worthless)
             )
             continue
-        change = moved.get(key)
-        figures.append(Cell(_value(one), _moved(change), badge="n 1" if len(one.values) == 1 else ""))
+        if not one.values:
+            figures.append(Cell("n/a", _cut(one.reason or "not measured")))
+            continue
+        figures.append(Cell(_value(one), _moved(moved.get(key)), badge="n 1" if len(one.values) == 1 else ""))
     lever = "control" if arm.settings.parent is None else f"{lever_text(arm)} (against {arm.settings.parent})"
     return (Cell(arm.name, struck=arm.worthless), Cell(lever), Cell(words), Cell(right_text(arm)), *figures)
 
@@ -69,9 +82,13 @@ def _moved(change: Movement | None) -> str:
     return said.replace(" (", ", one start (", 1) if change.reason == ONE_START else said
 
 
+def _cut(reason: str) -> str:
+    return reason if len(reason) <= _REASON else f"{reason[: _REASON - 1]}…"
+
+
 def _value(one: Measure) -> str:
     if one.median is None or one.spread is None:
-        return f"n/a ({one.reason or 'not measured'})"
+        return "n/a"
     said = [coverage_text(one)]
     if len(one.values) > 1:
         low, high = one.spread

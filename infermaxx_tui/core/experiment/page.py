@@ -23,9 +23,9 @@ _WIDE = (
     ".wide th{white-space:normal;overflow-wrap:normal}.struck{text-decoration:line-through;color:var(--dim)}"
     ".badge{border:1px solid var(--warn);color:var(--warn);border-radius:3px;padding:0 4px;font-size:11px;"
     "white-space:nowrap}"
-    "@media print{@page{size:landscape}.wide{overflow:visible}.wide table{font-size:10px}.wide td,.wide td:last-child{min-width:0}"
-    ".badge{font-size:8px}.wide td,.wide th{padding-right:6px;overflow-wrap:break-word}.wide svg{min-width:0;break-inside:avoid}"
-    "tr{break-inside:avoid}}"
+    "@media print{@page{size:landscape}.wide{overflow:visible}.wide table{font-size:10px}"
+    ".wide td,.wide td:last-child{min-width:0}.badge{font-size:8px}.wide td,.wide th{padding-right:6px;"
+    "overflow-wrap:break-word}.wide svg{min-width:0;break-inside:avoid}tr{break-inside:avoid}}"
 )
 
 

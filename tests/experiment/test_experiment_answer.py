@@ -211,11 +211,19 @@ def test_a_rate_over_the_roofline_is_flagged_and_one_below_is_not() -> None:
     assert said in "\n".join(answer_lines(found))
 
 
-@pytest.mark.parametrize(("window", "unlike"), [("auto", ()), ("8192", ("kv_cache_dtype", "max_model_len"))])
+@pytest.mark.parametrize(
+    ("window", "unlike"),
+    [
+        ('flags = { "max-model-len" = "auto"', ()),
+        ('launch = ["vllm", "serve", "m", "--max-model-len=auto"]\nflags = { "seed" = 1', ()),
+        ('flags = { "max-model-len" = 8192', ("kv_cache_dtype", "max_model_len")),
+    ],
+)
 def test_a_window_that_the_server_chooses_by_its_pool_follows_from_the_lever(
     window: str, unlike: tuple[str, ...]
 ) -> None:
-    text = LADDER.replace('"max-model-len" = 8192', f'"max-model-len" = "{window}"')
+    text = LADDER.replace('flags = { "max-model-len" = 8192', window)
+    text = text.replace('launch = ["vllm", "serve", "${MODEL}"', '# ["') if "launch" in window else text
     experiment = parsed(text)
     auto, fp8 = (
         RegimeReached(engine="vllm 0.32.0", kv_cache_dtype=dtype, max_model_len=tokens, pool_tokens=tokens)

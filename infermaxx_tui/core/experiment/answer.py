@@ -9,6 +9,7 @@ import msgspec
 from infermaxx_tui.core.comparison import DEMANDED
 from infermaxx_tui.core.experiment.beside import Key, movement
 from infermaxx_tui.core.experiment.flips import Flips, flips
+from infermaxx_tui.core.experiment.forecast import option
 from infermaxx_tui.core.experiment.identity import Identity, identity
 from infermaxx_tui.core.experiment.levers import Settings
 from infermaxx_tui.core.experiment.matrix import Interaction, interactions
@@ -154,7 +155,7 @@ def pooled(rows: Iterable[ArmRow]) -> tuple[Measure, ...]:
 
 def _left_to_server(one: Settings) -> frozenset[str]:
     """Keys that the server chooses by what it has, since the arm asks it to: they follow from the lever."""
-    return frozenset({"max_model_len"} if one.levers.get("--max-model-len") in ("auto", "-1") else ())
+    return frozenset({"max_model_len"} if option(one.launch, "max-model-len") in ("auto", "-1") else ())
 
 
 def unlike(

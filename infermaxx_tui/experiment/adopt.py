@@ -20,6 +20,8 @@ from infermaxx_tui.rundir import RUN_ID, RunError, RunFolder
 
 _END_S: Final = 15.0
 """A runner that is asked to stop is over within 10 s."""
+_SERVER_S: Final = 30.0
+"""A server is killed 10 s after it was asked to end, and then needs some to give its memory back."""
 _POLL_S: Final = 0.1
 
 
@@ -56,7 +58,7 @@ def wait_for_servers(root: Path, sleep: Callable[[float], None] = time.sleep) ->
     runs = [RunFolder(path) for path in root.iterdir() if RUN_ID.fullmatch(path.name)]
     waited_s = 0.0
     while (orphan := next((run for run in runs if run.server_alive() and not run.alive()), None)) is not None:
-        if waited_s > _END_S:
+        if waited_s > _SERVER_S:
             raise RunError(f"{orphan.id}: its server does not end although its runner is gone; end it, then go on")
         sleep(_POLL_S)
         waited_s += _POLL_S

@@ -18,7 +18,7 @@ from infermaxx_tui.core.experiment.rows import Closed, Registered, pending, regi
 from infermaxx_tui.core.predictions import sha256_of
 from infermaxx_tui.core.scenario import ScenarioError
 from infermaxx_tui.experiment import folder as folders
-from infermaxx_tui.experiment.adopt import adopt
+from infermaxx_tui.experiment.adopt import adopt, wait_for_servers
 from infermaxx_tui.experiment.folder import ExperimentFolder, left
 from infermaxx_tui.experiment.peaks import peaks_of
 from infermaxx_tui.experiment.step import Conditions, blank_row, conduct_step, wish_of
@@ -157,10 +157,19 @@ def _play_rest(
                 row = adopt(last, blank, Path(conditions.runs_dir), status(), narrate)
             if row is None:
                 row = conduct_step(wish_of(conditions, by_arm[arm]), blank, folder, status(), narrate, relay)
+            folder.append(row)
+            narrate(f"{arm}, start {boot + 1}: {row.verdict or row.outcome}{f' ({row.reason})' if row.reason else ''}")
+            _see_out(Path(conditions.runs_dir), narrate)
         except Interrupted:
             return "interrupted at once"
-        folder.append(row)
-        narrate(f"{arm}, start {boot + 1}: {row.verdict or row.outcome}{f' ({row.reason})' if row.reason else ''}")
         if row.outcome == "interrupted":
             return "interrupted"
     return None
+
+
+def _see_out(root: Path, narrate: Callable[[str], None]) -> None:
+    """Waits for the server of the run that is over: it ends after the verdict, and holds its card till then."""
+    try:
+        wait_for_servers(root)
+    except RunError as error:
+        narrate(str(error))

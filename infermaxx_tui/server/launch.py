@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 import socket
@@ -29,6 +30,7 @@ _CHILDREN_S = 2.0
 """How long the group may outlive its first process."""
 _STOP_POLL_S = 0.02
 _TAIL_LINES = 3
+_PORT = re.compile(r"(?:^|\s)--port[=\s]+(\d+)\b", re.ASCII)
 
 
 class LaunchedServer:
@@ -165,11 +167,11 @@ def refuse_taken(url: str) -> None:
 
 
 def launch_url(command: Sequence[str]) -> str:
-    """Where a `vllm serve` command will listen."""
+    """Where a `vllm serve` command will listen, by its last `--port`, also one in the text of a shell's script."""
     port = "8000"
     for place, word in enumerate(command):
         if word == "--port" and place + 1 < len(command):
             port = command[place + 1]
-        elif word.startswith("--port="):
-            port = word.partition("=")[2]
+        elif named := _PORT.findall(word):
+            port = named[-1]
     return f"http://127.0.0.1:{port}"

@@ -154,6 +154,17 @@ def test_a_model_whose_folder_is_not_there_is_a_failed_start_that_nobody_waits_f
     assert row.settings.levers["--model"] == "/nowhere/at/all"
 
 
+def test_the_next_step_and_the_prompt_come_when_the_last_server_is_gone(
+    place: Place, small: Path, free_port: int
+) -> None:
+    """A process of it that is deaf to SIGTERM is killed two seconds later, which is after the verdict."""
+    script = f'(trap "" TERM; exec sleep 600) & exec {sys.executable} -m infermaxx_tui.sim --port {free_port}'
+    file = _experiment(place, small, free_port, _arm("deaf"), launch=["sh", "-c", script], boots=2)
+    done = place.run("experiment", file, "--no-gpu")
+    assert [row.verdict for row in _arm_rows(place)] == ["PASS", "PASS"], done.err
+    assert not any(RunFolder(place.runs / name).server_alive() for name in _runs(place))
+
+
 class _Gate:
     """A server that comes up only once this is opened: it waits for a lock that is held here."""
 

@@ -147,6 +147,21 @@ def test_the_time_of_a_start_is_that_of_the_clock_and_not_the_number_of_looks(tm
     assert next(looks) == 4
 
 
+@pytest.mark.parametrize(
+    ("command", "port"),
+    [
+        (["vllm", "serve", "m"], 8000),
+        (["vllm", "serve", "m", "--port", "8001"], 8001),
+        (["vllm", "serve", "m", "--port=8001", "--port", "8002"], 8002),
+        (["bash", "-c", "exec vllm serve m \\\n  --port 8003 --max-num-seqs 8"], 8003),
+        (["bash", "-c", 'exec vllm serve m --port 8003 "$@"', "vllm", "--port", "8004"], 8004),
+        (["bash", "-c", "exec vllm serve m --port ${PORT:-8000} --data-parallel-rpc-port 9"], 8000),
+    ],
+)
+def test_a_command_is_asked_where_it_will_listen(command: list[str], port: int) -> None:
+    assert launch_url(command) == f"http://127.0.0.1:{port}"
+
+
 def test_a_port_that_somebody_has_is_not_started_on() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

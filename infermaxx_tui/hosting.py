@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
 
 from infermaxx_tui.core.events import StartupRead
 from infermaxx_tui.core.scenario import ScenarioError, Server
 from infermaxx_tui.launch import own_program
-from infermaxx_tui.rundir import RunFolder
+from infermaxx_tui.leftover import wait_for_servers
+from infermaxx_tui.rundir import RunError, RunFolder
 from infermaxx_tui.server.check_args import check_args, missing_model
 from infermaxx_tui.server.describe import ServerUnusableError, normalise_url
 from infermaxx_tui.server.launch import LaunchedServer, launch_url, refuse_taken
@@ -101,6 +102,8 @@ def hosted(
     if not wanted.launch and not wanted.sim:
         raise ScenarioError(loaded.source, "server.url", "no server: give --url URL, or set server.url, launch or sim")
     if wanted.launch:
+        with suppress(RunError):  # one that stays may hold another card, and its port is looked at now
+            wait_for_servers(folder.path.parent)
         _refuse_taken(launch_url(wanted.launch), _GONE_S if folder.events.exists() else 0.0)
         if (gone := missing_model(wanted.launch, {**os.environ, **wanted.env})) is not None:
             raise ServerUnusableError(f"server.launch: {gone}")

@@ -16,12 +16,11 @@ import psutil
 from infermaxx_tui.core.experiment.rows import ArmRow, Began
 from infermaxx_tui.experiment.step import with_run
 from infermaxx_tui.follow import StatusLine, follow
-from infermaxx_tui.rundir import RUN_ID, RunError, RunFolder
+from infermaxx_tui.leftover import wait_for_servers
+from infermaxx_tui.rundir import RunError, RunFolder
 
 _END_S: Final = 15.0
 """A runner that is asked to stop is over within 10 s."""
-_SERVER_S: Final = 30.0
-"""A server is killed 10 s after it was asked to end, and then needs some to give its memory back."""
 _POLL_S: Final = 0.1
 
 
@@ -48,20 +47,6 @@ def adopt(last: Began, blank: ArmRow, root: Path, status: StatusLine, narrate: C
         return None
     row = msgspec.structs.replace(blank, began_ms=last.at_ms)
     return with_run(row, run, verdict)
-
-
-def wait_for_servers(root: Path, sleep: Callable[[float], None] = time.sleep) -> None:
-    """Returns when no server lives any more whose runner is gone: it has 10 s to end, and holds its card till then.
-
-    Raises RunError if one stays.
-    """
-    runs = [RunFolder(path) for path in root.iterdir() if RUN_ID.fullmatch(path.name)]
-    waited_s = 0.0
-    while (orphan := next((run for run in runs if run.server_alive() and not run.alive()), None)) is not None:
-        if waited_s > _SERVER_S:
-            raise RunError(f"{orphan.id}: its server does not end although its runner is gone; end it, then go on")
-        sleep(_POLL_S)
-        waited_s += _POLL_S
 
 
 def _end(last: Began) -> None:

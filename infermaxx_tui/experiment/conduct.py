@@ -18,12 +18,13 @@ from infermaxx_tui.core.experiment.rows import Closed, Registered, pending, regi
 from infermaxx_tui.core.predictions import sha256_of
 from infermaxx_tui.core.scenario import ScenarioError
 from infermaxx_tui.experiment import folder as folders
-from infermaxx_tui.experiment.adopt import adopt, wait_for_servers
+from infermaxx_tui.experiment.adopt import adopt
 from infermaxx_tui.experiment.folder import ExperimentFolder, left
 from infermaxx_tui.experiment.peaks import peaks_of
 from infermaxx_tui.experiment.step import Conditions, blank_row, conduct_step, wish_of
 from infermaxx_tui.follow import StatusLine
 from infermaxx_tui.launch import Interrupted, Relay, relayed
+from infermaxx_tui.leftover import wait_for_servers
 from infermaxx_tui.rundir import RunError, replace_file
 from infermaxx_tui.secret import read_key
 from infermaxx_tui.shipped import find_experiment, find_scenario

@@ -1,4 +1,4 @@
-"""A step that is done again waits for what the killed one left behind."""
+"""Who starts a server waits for those that runs before left behind."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from infermaxx_tui.experiment.adopt import wait_for_servers
+from infermaxx_tui.leftover import wait_for_servers
 from infermaxx_tui.rundir import RunError, RunFolder
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from infermaxx_tui.checkpoint import find_checkpoint
-from infermaxx_tui.core.experiment.figures import answers, bandwidth, figures
+from infermaxx_tui.core.experiment.figures import answers, bandwidth, figures, losses
 from infermaxx_tui.core.experiment.file import Experiment
 from infermaxx_tui.core.experiment.levers import Settings
 from infermaxx_tui.core.experiment.order import Step
@@ -167,7 +167,7 @@ def with_run(row: ArmRow, run: RunFolder, verdict: Verdict, asked: bool = False)
         simulated=verdict.simulated,
         regime=verdict.regime,
         startup=verdict.startup,
-        measures=figures(verdict),
+        measures=(*figures(verdict), *losses(verdict, state)),
         quality=verdict.quality,
         answers=answers(state),
         texts=texts(state.probes.replies),

@@ -231,3 +231,18 @@ def test_a_window_that_the_server_chooses_by_its_pool_follows_from_the_lever(
     )
     rows = (arm_row(experiment, "auto", 0, regime=auto), arm_row(experiment, "fp8", 0, regime=fp8))
     assert answer((first_row(experiment, text), *rows)).arms[1].unlike == unlike
+
+
+def test_taking_turns_and_the_requests_at_once_that_come_of_it_are_one_lever() -> None:
+    text = (
+        LADDER.replace('flags = { "kv-cache-dtype" = "fp8_e4m3" }', 'set = ["sessions.control=none"]')
+        + '[[arms]]\nname = "four"\nparent = "fp8"\nset = ["sessions.at_once=4"]\n'
+    )
+    experiment = parsed(text.replace('name = "auto"', 'name = "auto"\nset = ["sessions.control=serial"]'))
+    regimes = {
+        "auto": RegimeReached(concurrency_requested=1, interleaved=8, sessions=8, at_once=8),
+        "fp8": RegimeReached(concurrency_requested=8, sessions=8, at_once=8),
+        "four": RegimeReached(concurrency_requested=4, sessions=8, at_once=4),
+    }
+    rows = [arm_row(experiment, arm, 0, regime=regime) for arm, regime in regimes.items()]
+    assert [arm.unlike for arm in answer((first_row(experiment, text), *rows)).arms] == [(), (), ()]

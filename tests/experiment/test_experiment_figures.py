@@ -5,11 +5,21 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from infermaxx_tui.core.experiment.figures import figures
+from infermaxx_tui.core.events import decode
+from infermaxx_tui.core.experiment.figures import figures, losses
+from infermaxx_tui.core.fold import Fold
+from infermaxx_tui.core.state import RunState
 from infermaxx_tui.core.verdict import Verdict
 from infermaxx_tui.selftest import judge_lines, play_in_memory
 
 _TIMES = ("turns.ttft_p50_ms", "turns.gap_p50_ms")
+
+
+def _state(lines: tuple[bytes, ...]) -> RunState:
+    fold = Fold()
+    for line in lines:
+        fold.add(decode(line))
+    return fold.snapshot()
 
 
 @pytest.fixture(scope="module")
@@ -31,3 +41,17 @@ def test_times_of_a_run_are_figures_and_void_ones_are_reasons(clean: Verdict) ->
     found = {one.name: one for one in figures(msgspec.structs.replace(clean, checks=void))}
     assert [(found[name].values, found[name].reason) for name in _TIMES] == [((), "the client lagged 40 ms")] * 2
     assert all(found[name].is_speed for name in _TIMES)
+
+
+@pytest.mark.parametrize(
+    ("fault", "leaked", "lost"), [("clean", False, False), ("leak", True, False), ("typo", False, True)]
+)
+def test_what_leaked_and_what_was_lost_is_counted(fault: str, leaked: bool, lost: bool) -> None:
+    lines = play_in_memory((fault,), ("sessions.rounds=1", "limits.min_recalls=15"))
+    found = {one.name: one.values[0] for one in losses(judge_lines(lines), _state(lines))}
+    assert (found["isolation.leaked"] > 0, found["recall.lost"] > 0) == (leaked, lost)
+
+
+def test_where_nobody_looked_nothing_is_counted_as_0(clean: Verdict) -> None:
+    blind = tuple(msgspec.structs.replace(one, n_evaluated=0) for one in clean.checks)
+    assert losses(msgspec.structs.replace(clean, checks=blind), _state(())) == ()

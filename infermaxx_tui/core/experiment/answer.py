@@ -173,5 +173,9 @@ def unlike(
 
 
 def _differing(regimes: Sequence[Regime]) -> list[str]:
-    names = [key for key in (*Regime.__struct_fields__, *DEMANDED) if key not in FOLLOWS | {"missing", "at_once"}]
+    names = [
+        key
+        for key in (*Regime.__struct_fields__, *DEMANDED)
+        if key not in FOLLOWS | {"missing", "at_once", "interleaved"}
+    ]
     return [key for key in names if any(getattr(one, key) != getattr(regimes[0], key) for one in regimes)]

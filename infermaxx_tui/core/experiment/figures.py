@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from infermaxx_tui.core.experiment.drafted import drafting
 from infermaxx_tui.core.judges.check import Check
+from infermaxx_tui.core.judges.recall import confirmed
 from infermaxx_tui.core.measures import Better, Measure
 from infermaxx_tui.core.state import RunState
 from infermaxx_tui.core.verdict import Verdict
@@ -21,6 +22,15 @@ def figures(verdict: Verdict) -> tuple[Measure, ...]:
         for one in (*_sizes(verdict), *drafting(verdict), *_counts(verdict), *_times(verdict), *verdict.measures)
         if one is not None
     )
+
+
+def losses(verdict: Verdict, state: RunState) -> tuple[Measure, ...]:
+    """Tags that came from another conversation, and recalls that were lost for sure; left out where nobody looked."""
+    checks = {check.name: check.n_evaluated for check in verdict.checks}
+    leaked = state.leak_counts["foreign"] + state.leak_counts["stale"] if checks.get("isolation") else None
+    lost = confirmed(state) if checks.get("recall") else None
+    found = (_one("isolation.leaked", "tags", leaked, "less"), _one("recall.lost", "recalls", lost, "less"))
+    return tuple(one for one in found if one is not None)
 
 
 def _one(

@@ -13,7 +13,9 @@ from infermaxx_tui.core.experiment.moved import ONE_START, Movement
 from infermaxx_tui.core.measures import Measure, coverage_text, number_text
 
 Key = tuple[str, int | None, int | None]
-_LESS_SAID = ("server.preemptions", "depth.reached_tokens", "recall.counted", "pool.held_tokens", "draft.mean_length")
+_LESS_SAID = ("depth.reached_tokens", "recall.counted", "pool.held_tokens", "draft.mean_length")
+_WHEN_ANY = ("isolation.leaked", "recall.lost", "server.preemptions")
+"""Figures that have a column only where any of them is not 0."""
 _REASON = 80
 """Characters of a reason in a cell; the words below the table have all of it."""
 _LESS_SAID_KINDS = ("quality.", "fit.", AT)
@@ -41,7 +43,8 @@ def _columns(arms: Iterable[ArmAnswer]) -> dict[Key, Measure]:
             if one.name not in _LESS_SAID and not one.name.startswith(_LESS_SAID_KINDS):
                 found.setdefault(one.key, one)
                 if not (one.is_speed and arm.withheld is not None):
-                    (valued if one.values else open_).add(one.key)
+                    shown = any(one.values) if one.name in _WHEN_ANY else bool(one.values)
+                    (valued if shown else open_).add(one.key)
     found = {key: one for key, one in found.items() if key in valued or key not in open_}
     return dict(
         sorted(found.items(), key=lambda item: (not item[1].is_speed, item[0][0], item[0][1] or 0, item[0][2] or 0))

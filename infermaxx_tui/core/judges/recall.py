@@ -82,19 +82,17 @@ def judge(state: RunState, limits: Limits) -> Check:
     So many misses that do not repeat that they exceed `max_excluded` are no pass either.
     """
     counted = count(state)
-    serial = state.meta is not None and state.meta.at_once == 1
-    alone = [recall for recall in state.alone if recall.kind == "recall" and recall.complete]
-    misses = tuple(weigh(recall, serial) for recall in (*counted.complete, *alone) if recall.miss)
-    confirmed = [miss for miss in misses if miss.standing == "confirmed"]
+    misses = _misses(state, counted)
+    certain = [miss for miss in misses if miss.standing == "confirmed"]
     of_plan = [miss for miss in misses if miss.recall.solo is None]
     blind = _blind(counted, misses, limits)
     n = len(counted.complete)
     asked_sessions = {recall.session for recall in counted.complete}
     missing_sessions = {miss.recall.session for miss in of_plan}
-    causes = {miss.cause for miss in confirmed}
+    causes = {miss.cause for miss in certain}
     interval = clustered95(by_session(counted.complete))
     cause: Cause | None = next((one for one in _CAUSES if one in causes), None)
-    failed = len(confirmed) > limits.max_lost
+    failed = len(certain) > limits.max_lost
     return Check(
         name="recall",
         outcome="fail" if failed else "not_evaluable" if blind else "pass",
@@ -109,6 +107,17 @@ def judge(state: RunState, limits: Limits) -> Check:
         evidence=shown(_witness(miss) for miss in sorted(misses, key=lambda miss: miss.standing)),
         advice=_advice(misses, n, failed, cause, limits) if failed else "; ".join(blind) or _listed(misses),
     )
+
+
+def confirmed(state: RunState) -> int:
+    """Recalls that were lost for sure."""
+    return sum(miss.standing == "confirmed" for miss in _misses(state, count(state)))
+
+
+def _misses(state: RunState, counted: Counted) -> tuple[Miss, ...]:
+    serial = state.meta is not None and state.meta.at_once == 1
+    alone = [recall for recall in state.alone if recall.kind == "recall" and recall.complete]
+    return tuple(weigh(recall, serial) for recall in (*counted.complete, *alone) if recall.miss)
 
 
 def by_session(complete: Iterable[Recall]) -> list[tuple[int, int]]:

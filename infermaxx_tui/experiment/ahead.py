@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -68,7 +69,10 @@ def known_parts(one: Settings, no_gpu: bool) -> Iterator[_Part]:
     """What is known beforehand of an arm that starts a server: of its checkpoint, and of the pool and speed to come."""
     if not one.launch:
         return
-    if (gone := missing_model(one.launch, {**os.environ, **one.env})) is not None:
+    env = {**os.environ, **one.env}
+    if shutil.which(one.launch[0], path=env.get("PATH")) is None:
+        yield _Part("", (f"WILL NOT START: there is no {one.launch[0]} here",))
+    if (gone := missing_model(one.launch, env)) is not None:
         yield _Part("", (f"WILL NOT START: {gone}",))
         return
     facts, follows = known_before(one, no_gpu)

@@ -95,6 +95,15 @@ def test_without_one_known_card_nothing_is_reckoned_with_it(
     assert "block-FP8 is slow on cards without tuned kernels" in said
 
 
+def test_a_program_that_is_not_here_is_said_before_the_start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert _ahead(monkeypatch, tmp_path).count("WILL NOT START: there is no vllm here") == 2
+    program = tmp_path / "vllm"
+    program.write_text("#!/bin/sh\n", encoding="utf-8")
+    program.chmod(0o700)
+    assert "WILL NOT START" not in _ahead(monkeypatch, tmp_path)
+
+
 def test_what_arms_share_is_said_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     said = _ahead(monkeypatch, tmp_path, _ADA)
     assert said.count("LlamaForCausalLM") == 1

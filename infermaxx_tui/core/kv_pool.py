@@ -1,7 +1,8 @@
 """What a token costs in each KV dtype, and how large a pool some memory makes, as vLLM lays it out.
 
 Checked against start-up lines of real servers: 623,200 tokens of 13.37 GiB in 16 bits, 1,243,488 of 13.34 GiB in 8,
-46,592 of 2 GiB in 32 (SmolLM2), and 65,536 of 2.33 GiB for the hybrid Qwen3.6 27B at a window of 40,960.
+1,320,576, 1,682,784 and 1,815,552 of 13.37 GiB in three TurboQuant modes, 46,592 of 2 GiB in 32 bits (SmolLM2), and
+65,536 of 2.33 GiB for the hybrid Qwen3.6 27B at a window of 40,960.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ _TURBO: Final = {
     "turboquant_k3v4_nc": _turbo(3, 4),
     "turboquant_3bit_nc": _turbo(3, 3),
 }
+_EDGE_LAYERS: Final = 2
+"""Layers at each end of a dense model that TurboQuant leaves as wide as the weights (vLLM 0.26.0, TurboQuantConfig)."""
 DTYPES: Final = (
     "float32",
     "bfloat16",
@@ -49,7 +52,10 @@ DTYPES: Final = (
 """What `--kv-dtype` takes beside `auto`."""
 LADDER: Final = ("auto", "fp8", "int8_per_token_head", "nvfp4", "turboquant_k8v4", "turboquant_3bit_nc")
 """The rungs that are shown, from the most exact to the smallest."""
-_MEASURED: Final = frozenset({"float32", "bfloat16", "float16", "fp8", "fp8_e4m3", "fp8_e5m2"})
+_MEASURED: Final = frozenset(
+    {"float32", "bfloat16", "float16", "fp8", "fp8_e4m3", "fp8_e5m2"}
+    | {"turboquant_k8v4", "turboquant_4bit_nc", "turboquant_k3v4_nc"}
+)
 
 
 def is_estimate(dtype: str) -> bool:
@@ -61,7 +67,7 @@ def layer_bytes(attention: Attention, dtype: str, weights: str) -> int:
     """Bytes that one layer keeps of one token. Raises ConfigError for a dtype that is not known or does not fit.
 
     A scale of a whole tensor takes no room per token; one per head and token does: 4 bytes, as TurboQuant's norm and
-    offsets do (2 a key, 4 a value, the slot a multiple of 8). NVFP4 has one byte of scale for 16 numbers.
+    offsets do (2 a key, 4 a value, the slot an even number). NVFP4 has one byte of scale for 16 numbers.
     """
     name = weights if dtype == "auto" else dtype
     if name in WIDTHS:
@@ -81,7 +87,7 @@ def layer_bytes(attention: Attention, dtype: str, weights: str) -> int:
         case _ if name in _TURBO and attention.vectors == 2:
             key, value = (-(-dim * bits // 8) for bits in _TURBO[name])
             slot = key + (0 if _TURBO[name][0] == 8 else 2) + value + 4
-            return attention.heads * -(-slot // 8) * 8
+            return attention.heads * (slot + slot % 2)
         case _ if name in _TURBO:
             raise ConfigError(f"{name} keeps keys and values apart, and this model has one vector for both")
         case _:
@@ -148,6 +154,8 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
 def cost(layers: Layers, dtype: str = "auto", block_size: int = BLOCK_TOKENS, mtp: bool = False) -> Cost:
     """What a model's sequences cost in a KV dtype. `mtp`: its draft head is in use. Raises ConfigError."""
     full = layers.full + (layers.mtp if mtp else 0)
+    if (wide := _wide_layers(layers, dtype)) and not layers.sliding:
+        return _mixed_cost(layers, dtype, block_size, full, wide)
     a_token = layer_bytes(layers.attention, dtype, layers.dtype)
     a_local = layer_bytes(layers.sliding_attention, dtype, layers.dtype) if layers.sliding else 0
     widest = max(a_token if full else 0, a_local)
@@ -159,7 +167,7 @@ def cost(layers: Layers, dtype: str = "auto", block_size: int = BLOCK_TOKENS, mt
     page = max(block * widest, layers.state_bytes if layers.state else 0)
     return Cost(
         dtype=dtype,
-        estimate=is_estimate(dtype),
+        estimate=is_estimate(dtype) or wide > 0,
         bytes_per_token=full * a_token,
         window_bytes_per_token=layers.sliding * a_local,
         window=layers.window,
@@ -169,6 +177,32 @@ def cost(layers: Layers, dtype: str = "auto", block_size: int = BLOCK_TOKENS, mt
         full_groups=-(-full // size),
         sliding_groups=-(-layers.sliding // size),
         state_groups=-(-layers.state // size),
+    )
+
+
+def _wide_layers(layers: Layers, dtype: str) -> int:
+    """Layers that stay as wide as the weights in this dtype: none of a model with recurrent layers."""
+    if dtype not in _TURBO or layers.state:
+        return 0
+    return 2 * min(_EDGE_LAYERS, (layers.full + layers.sliding) // 2)
+
+
+def _mixed_cost(layers: Layers, dtype: str, block_size: int, full: int, wide: int) -> Cost:
+    """Of a model whose layers keep every token, `wide` of them in the dtype of the weights: what they add up to."""
+    of_all = (full - wide) * layer_bytes(layers.attention, dtype, layers.dtype)
+    of_all += wide * layer_bytes(layers.attention, layers.dtype, layers.dtype)
+    return Cost(
+        dtype=dtype,
+        estimate=is_estimate(dtype),
+        bytes_per_token=of_all,
+        window_bytes_per_token=0,
+        window=0,
+        state_bytes=0,
+        block_tokens=block_size,
+        block_bytes=block_size * of_all,
+        full_groups=1,
+        sliding_groups=0,
+        state_groups=0,
     )
 
 

@@ -77,7 +77,15 @@ def _pool(config: dict[str, object], dtype: str, gib: float, window: int) -> tup
 
 @pytest.mark.parametrize(
     ("dtype", "gib", "printed"),
-    [("auto", 13.37, 623_200), ("auto", 69.23, 3_226_496), ("fp8_e4m3", 13.34, 1_243_488), ("float32", 2.0, 46_592)],
+    [
+        ("auto", 13.37, 623_200),
+        ("auto", 69.23, 3_226_496),
+        ("fp8_e4m3", 13.34, 1_243_488),
+        ("turboquant_k8v4", 13.37, 1_320_576),
+        ("turboquant_4bit_nc", 13.37, 1_682_784),
+        ("turboquant_k3v4_nc", 13.37, 1_815_552),
+        ("float32", 2.0, 46_592),
+    ],
 )
 def test_real_servers_of_smollm2_printed_such_a_pool(dtype: str, gib: float, printed: int) -> None:
     low, high = _pool(SMOLLM2, dtype, gib, 8192)
@@ -87,6 +95,19 @@ def test_real_servers_of_smollm2_printed_such_a_pool(dtype: str, gib: float, pri
 def test_memory_that_is_set_exactly_gives_the_printed_figure_exactly() -> None:
     one = cost(layers_of(SMOLLM2), "float32")
     assert one.pool_tokens(one.pool_blocks(2 * GIB), 8192) == 46_592
+
+
+def test_what_no_real_pool_was_held_against_is_an_estimate() -> None:
+    said = {dtype: cost(layers_of(SMOLLM2), dtype).estimate for dtype in ("fp8", "turboquant_4bit_nc", "nvfp4")}
+    assert said == {"fp8": False, "turboquant_4bit_nc": False, "nvfp4": True}
+    assert cost(layers_of(SMOLLM2), "turboquant_3bit_nc").estimate
+    assert cost(layers_of(GEMMA3), "turboquant_4bit_nc").estimate
+
+
+def test_a_model_of_few_layers_is_left_wide_as_a_whole() -> None:
+    tiny = layers_of({**SMOLLM2, "num_hidden_layers": 3})
+    one = cost(tiny, "turboquant_4bit_nc")
+    assert one.bytes_per_token == 2 * 3 * 64 * 2 * 2 + 3 * 70
 
 
 def test_the_field_notes_hybrid_pools() -> None:
@@ -119,7 +140,12 @@ def test_qwens_arithmetic_by_hand() -> None:
         (LLAMA_70B, "fp8", 80 * 8 * 128 * 2),
         (LLAMA_70B, "int8_per_token_head", 80 * 8 * 2 * (128 + 4)),
         (LLAMA_70B, "nvfp4", 80 * 8 * 2 * (64 + 8)),
-        (LLAMA_70B, "turboquant_k8v4", 80 * 8 * 200),
+        (LLAMA_70B, "turboquant_k8v4", 76 * 8 * (128 + 64 + 4) + 4 * 8 * 128 * 2 * 2),
+        (SMOLLM2, "turboquant_k8v4", 26 * 3 * (64 + 32 + 4) + 4 * 3 * 64 * 2 * 2),
+        (SMOLLM2, "turboquant_4bit_nc", 26 * 3 * (34 + 36) + 4 * 3 * 64 * 2 * 2),
+        (SMOLLM2, "turboquant_k3v4_nc", 26 * 3 * (26 + 36) + 4 * 3 * 64 * 2 * 2),
+        (SMOLLM2, "turboquant_3bit_nc", 26 * 3 * (26 + 28) + 4 * 3 * 64 * 2 * 2),
+        (QWEN, "turboquant_3bit_nc", 16 * 4 * (98 + 100)),
         (DEEPSEEK, "auto", 61 * 576 * 2),
         (DEEPSEEK, "fp8", 61 * 576),
         (DEEPSEEK, "fp8_ds_mla", 61 * 656),

@@ -52,9 +52,9 @@ def experiment(
         return ExitCode.PASS
     folder, again = open_folder(root, asked, anew=args.new)
     narrate(f"experiment {folder.path}" + (": goes on where it was left (--new starts anew)" if again else ""))
-    whole = conduct(conditions_of(asked, str(root), args.api_key_env, args.no_gpu), folder, status, narrate)
+    came = conduct(conditions_of(asked, str(root), args.api_key_env, args.no_gpu), folder, status, narrate)
     code = show(folder, args.json, emit)
-    return code if whole else ExitCode.INTERRUPTED
+    return ExitCode.INTERRUPTED if came == "interrupted" else code
 
 
 def show(folder: ExperimentFolder, as_json: bool, emit: Callable[[Iterable[str]], None]) -> ExitCode:

@@ -7,6 +7,7 @@ import secrets
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -29,6 +30,9 @@ from infermaxx_tui.rundir import RunError, replace_file
 from infermaxx_tui.secret import read_key
 from infermaxx_tui.shipped import find_experiment, find_scenario
 from infermaxx_tui.wish import load
+
+Conducted = Literal["whole", "waiting", "interrupted"]
+"""Whether each step has a row, one waits for a condition that did not hold, or somebody asked to stop."""
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,8 +115,8 @@ def open_folder(root: Path, asked: Asked, anew: bool) -> tuple[ExperimentFolder,
 
 def conduct(
     conditions: Conditions, folder: ExperimentFolder, status: Callable[[], StatusLine], narrate: Callable[[str], None]
-) -> bool:
-    """Plays every step that has no row yet; whether all have one now. Raises RunError if somebody else is at it."""
+) -> Conducted:
+    """Plays every step that has no row yet. Raises RunError if somebody else is at it."""
     lock = folder.hold()
     try:
         with relayed() as relay:
@@ -131,7 +135,9 @@ def conduct(
             reason=reason,
         )
     )
-    return not rest
+    if reason is not None:
+        return "interrupted"
+    return "waiting" if rest else "whole"
 
 
 def _play_rest(

@@ -106,12 +106,12 @@ def _one(
         asked = read_experiment(str(file), args.set, args.api_key_env)
         folder, _ = open_folder(root, asked, anew=True)
         narrate(f"experiment {folder.path}")
-        whole = conduct(conditions_of(asked, str(root), args.api_key_env, args.no_gpu), folder, status, narrate)
+        came = conduct(conditions_of(asked, str(root), args.api_key_env, args.no_gpu), folder, status, narrate)
         now = answer(folder.rows())
     except (ScenarioError, TranscriptError, RunError, OSError) as error:
         said = str(error).removeprefix(f"{file.name}: ")
         return Swept(_now_ms(), file.name, f"not conducted: {said}", None), False
-    if not whole:
+    if came == "interrupted":
         return Swept(_now_ms(), file.name, "interrupted", None), False
     write_pages(folder, now)
     last, first = compare(root, folder.id, now)

@@ -353,3 +353,34 @@ def test_each_rung_of_a_ladder_serves_the_largest_session_that_fits_and_refuses_
     page = (folder / "report.html").read_text(encoding="utf-8")
     assert "exceeds, x 1.14" in page
     assert "served: 6,618 tokens, 1 of 1 starts" in page
+
+
+def _outcomes(place: Place) -> list[tuple[str, str]]:
+    """Arm and outcome of each row of the only experiment, also where a sweep has left files beside it."""
+    (file,) = (place.runs / "experiments").glob("*/rows.jsonl")
+    with file.open("rb") as lines:
+        return [(row.arm, row.outcome) for row in decode_rows(lines) if isinstance(row, ArmRow)]
+
+
+def test_an_arm_whose_power_limit_is_not_in_force_waits_until_somebody_has_set_it(
+    place: Place, small: Path, free_port: int
+) -> None:
+    limit = place.root / "limit"
+    limit.write_text("350", encoding="utf-8")
+    sensor = f"echo gpu=0 power_w=200 limit_w=$(cat {limit})"
+    shared = ["sensors.gpu=true", f"sensors.command={sensor}", 'sensors.server_gpus=["0"]']
+    arms = _arm("high", set=[*shared, "gates.power_limit_w=350"])
+    arms += _arm("low", "high", set=["gates.power_limit_w=275"])
+    file = _experiment(place, small, free_port, arms)
+    first = place.run("sweep", str(place.root))
+    assert first.code == 3, "nobody asked to stop"
+    assert _outcomes(place) == [("high", "judged"), ("low", "gated")]
+    assert "  high: PASS\n" in first.out
+    assert "  low: gated; start 1: gated: power_limit: 350 W in force, gates.power_limit_w=275" in first.out
+    assert limit.read_text(encoding="utf-8") == "350", "limits are read and never set"
+    limit.write_text("275", encoding="utf-8")
+    second = place.run("experiment", file)
+    assert second.code == 0, second.err
+    assert "goes on where it was left" in second.err
+    assert _outcomes(place)[2:] == [("low", "judged")]
+    assert "low (against high: set gates.power_limit_w 275): PASS" in second.out

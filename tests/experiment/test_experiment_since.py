@@ -87,14 +87,15 @@ def test_a_start_that_failed_stands_there_although_nothing_was_before() -> None:
     experiment = parsed()
     row = arm_row(experiment, "auto", 0, outcome="boot_failed", verdict=None, reason="no such model")
     first = answer((first_row(experiment), row))
-    assert "  auto: boot failed" in list(since_lines(since("now", first, None, None)))
+    said = list(since_lines(since("now", first, None, None)))
+    assert "  auto: boot failed; start 1: boot failed: no such model" in said
     whole = _answer(100.0, 100.1)
     failed = msgspec.structs.replace(whole.arms[1], failed=("start 2: boot failed: no such model",))
     found = _since(msgspec.structs.replace(whole, arms=(whole.arms[0], failed)), whole)
     assert found.drift == "partly"
-    said = "\n".join(since_lines(found))
-    assert "no movement where it is like for like; 1 of 2 arms NOT COMPARED" in said
-    assert "not compared: start 2: boot failed: no such model" in said
+    text = "\n".join(since_lines(found))
+    assert "no movement where it is like for like; 1 of 2 arms NOT COMPARED" in text
+    assert "not compared: start 2: boot failed: no such model" in text
 
 
 def test_figures_that_are_only_noted_do_not_drift() -> None:

@@ -111,7 +111,7 @@ def _served_line(arm: ArmAnswer) -> Iterator[str]:
 
 def word_text(row: ArmRow) -> str:
     """The verdict of a start with the checks that stand against it, or why it has none."""
-    if row.verdict is None:
+    if row.verdict is None or row.outcome == "gated":
         return row.outcome.replace("_", " ")
     against = [name for name, outcome in row.checks.items() if outcome == "fail"]
     against += row.unjudged if row.verdict == "INCONCLUSIVE" else ()

@@ -6,7 +6,7 @@ No movement is an answer and is written as one; that nothing could be compared, 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -19,6 +19,9 @@ from infermaxx_tui.core.measures import Measure, measure_text
 Drift = Literal["first", "moved", "none", "partly", "unresolved", "not_compared"]
 """`none`: figures of every arm were compared, and what resolves did not move. `partly`: the same, and an arm was not
 compared. `unresolved`: nothing resolves. `not_compared`: no arm is like for like."""
+
+
+_NO_ROWS: Final = "it has no rows on both sides"
 
 
 class ArmSince(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,7 +110,7 @@ def since(now_id: str, now: Answer, last_id: str | None, last: Answer | None, sk
 def _arm(now: ArmAnswer, last: ArmAnswer | None, margin: float) -> ArmSince:
     words = tuple(word_text(row) for row in now.rows)
     if last is None or not last.rows or not now.rows:
-        return ArmSince(arm=now.name, words=words, reason=(now.failed or ("it has no rows on both sides",))[0])
+        return ArmSince(arm=now.name, words=words, reason=(now.failed or (_NO_ROWS,))[0])
     said = ArmSince(arm=now.name, words=words, words_last=tuple(word_text(row) for row in last.rows))
     replace = msgspec.structs.replace
     differing = unlike(last.rows, now.rows, 0)
@@ -132,7 +135,7 @@ def since_lines(one: Since) -> Iterator[str]:
     """For people and for a cron mail."""
     if one.last is None:
         yield f"{one.experiment}: {one.now}: the first of its kind, there is nothing to hold it against"
-        yield from (f"  {arm.arm}: {_words(arm)}" for arm in one.arms)
+        yield from (f"  {arm.arm}: {_words(arm)}{_failed(arm)}" for arm in one.arms)
         return
     yield f"{one.experiment}: {one.now} against {one.last}{_skipped(one)}: {_headline(one)}"
     yield from (f"  {_arm_text(arm)}" for arm in one.arms)
@@ -158,6 +161,10 @@ def _headline(one: Since) -> str:
             return "CANNOT SAY: no figure resolves"
         case "not_compared" | "first":
             return "NOT COMPARED"
+
+
+def _failed(arm: ArmSince) -> str:
+    return "" if arm.reason in (None, _NO_ROWS) else f"; {arm.reason}"
 
 
 def _words(arm: ArmSince) -> str:

@@ -8,7 +8,7 @@ from experimenttools import LADDER, arm_row, first_row, parsed, speed
 
 from infermaxx_tui.core.experiment.answer import answer
 from infermaxx_tui.core.experiment.forecast import Forecast
-from infermaxx_tui.core.experiment.lines import answer_lines
+from infermaxx_tui.core.experiment.lines import answer_lines, claim_text
 from infermaxx_tui.core.experiment.rows import AnyRow, arm_rows, decode_rows, encode_row
 from infermaxx_tui.core.measures import Measure
 from infermaxx_tui.core.model_facts import ModelFacts
@@ -135,6 +135,43 @@ def test_a_claim_is_scored_by_the_ratio(pools: tuple[float, float | None], resul
         for arm, pool in zip(("auto", "fp8"), pools, strict=True)
     ]
     assert answer((first_row(experiment, text), *rows)).claims[0].result == result
+
+
+_SPEED_CLAIM = """
+[[predictions]]
+claim = "decode stays as it is"
+measure = "decode.tokens_per_s"
+depth_tokens = 0
+arm = "fp8"
+against = "auto"
+band = [0.95, 1.05]
+refuted_if = "< 0.85"
+"""
+
+
+@pytest.mark.parametrize(
+    ("starts", "result"),
+    [
+        ([(100.0, 101.0), (99.0, 100.0)], "HIT"),
+        ([(70.0, 71.0), (69.0, 70.0)], "REFUTED"),
+        ([(90.5, 91.0), (90.4, 91.1)], "MISS"),
+        ([(60.0, 61.0), (140.0, 141.0)], "UNTESTED"),
+        ([(50.0, 51.0), (95.0, 96.0)], "UNTESTED"),
+    ],
+    ids=["as it was", "surely less", "surely between", "a middle that holds, of anything", "a middle that is beyond"],
+)
+def test_a_claim_is_decided_only_where_the_interval_lies_on_one_side_of_its_line(
+    starts: list[tuple[float, float]], result: str
+) -> None:
+    text = LADDER + _SPEED_CLAIM
+    experiment = parsed(text)
+    rows = [arm_row(experiment, "auto", boot, speed(100.0, 101.0)) for boot in range(2)]
+    rows += [arm_row(experiment, "fp8", boot, speed(*values)) for boot, values in enumerate(starts)]
+    scored = answer((first_row(experiment, text), *rows)).claims[0]
+    assert scored.result == result
+    if result == "UNTESTED":
+        assert "reaches across the line < 0.85" in (scored.why or "")
+        assert "to" in claim_text(scored)
 
 
 def test_a_register_that_was_changed_afterwards_tests_nothing() -> None:

@@ -10,7 +10,7 @@ from infermaxx_tui.core.experiment.beside import movement
 from infermaxx_tui.core.experiment.file import Claim
 from infermaxx_tui.core.experiment.moved import Movement
 from infermaxx_tui.core.experiment.rows import ArmRow, Registered
-from infermaxx_tui.core.predictions import Figure, Result, result_of, sha256_of
+from infermaxx_tui.core.predictions import Figure, Result, crosses, result_of, sha256_of
 
 
 class ScoredClaim(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,6 +35,19 @@ def _score(claim: Claim, rows: Mapping[str, Sequence[ArmRow]], margin: float, in
     key = (claim.measure, claim.depth_tokens, claim.streams)
     found = movement(rows.get(claim.against, ()), rows.get(claim.arm, ()), key, margin)
     result, why = result_of(claim, Figure(found.ratio, min(found.n), found.reason or ""))
+    undecided = _undecided(claim, result, found)
+    if undecided is not None:
+        return ScoredClaim(claim=claim, result="UNTESTED", movement=found, why=undecided)
     if result == "MISS" and found.outcome == "no_movement":
         result, why = "NO MOVEMENT", f"the whole interval lies within {margin:.0%}"
     return ScoredClaim(claim=claim, result=result, movement=found, why=why or found.reason)
+
+
+def _undecided(claim: Claim, result: Result, found: Movement) -> str | None:
+    """Why a ratio whose interval holds what the line refutes and what it does not decides nothing; None if it does."""
+    if found.low is None or found.high is None or result == "UNTESTED":
+        return None
+    beyond = [crosses(claim.refuted_if, end) for end in (found.low, found.high)]
+    if all(beyond) or (not any(beyond) and result != "REFUTED"):
+        return None
+    return f"its interval of {found.low:.3g} to {found.high:.3g} reaches across the line {claim.refuted_if}"

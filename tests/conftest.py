@@ -30,3 +30,18 @@ def share(pytestconfig: pytest.Config) -> Callable[[int], int]:
     """How many of a long test's repetitions are done here: all of them with `--long`, else a tenth, at least one."""
     whole = bool(pytestconfig.getoption("--long"))
     return lambda repetitions: repetitions if whole else max(1, repetitions // _SHARE)
+
+
+@pytest.fixture
+def tell(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
+    """Takes a figure that a test measured, which is shown after all tests: a worker of `-n` has no terminal."""
+    return lambda figure: record_property("figure", figure)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What tests have measured."""
+    reports = [one for kind in ("passed", "failed") for one in terminalreporter.stats.get(kind, [])]
+    figures = [value for one in reports for name, value in one.user_properties if name == "figure"]
+    if figures:
+        terminalreporter.section("figures")
+        terminalreporter.write("\n".join((*figures, "")))

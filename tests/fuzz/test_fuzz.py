@@ -29,7 +29,7 @@ def test_a_target_takes_its_seeds_and_any_part_of_them(target: str) -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("target", TARGETS)
 def test_atheris_finds_nothing(
-    target: str, share: Callable[[int], int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    target: str, share: Callable[[int], int], tmp_path: Path, tell: Callable[[str], None]
 ) -> None:
     if importlib.util.find_spec("atheris") is None:
         if os.environ.get("INFERMAXX_NO_SKIP") and sys.version_info < (3, 14) and sys.platform == "linux":
@@ -44,6 +44,5 @@ def test_atheris_finds_nothing(
     assert done.returncode == 0, f"{found}\n{done.stdout.decode()[-2000:]}\n{said[-3000:]}"
     executed = re.search(r"stat::number_of_executed_units:\s+(\d+)", said)
     assert executed is not None, said[-2000:]
-    with capsys.disabled():
-        sys.stdout.write(f"\n{target}: {executed[1]} executions in {seconds} s, nothing found\n")
+    tell(f"{target}: {executed[1]} executions in {seconds} s, nothing found")
     assert int(executed[1]) > len(seeds(target))

@@ -145,7 +145,7 @@ def test_a_runner_that_is_killed_loses_no_line_and_can_be_resumed(
     tmp_path: Path,
     free_port: int,
     share: Callable[[int], int],
-    capsys: pytest.CaptureFixture[str],
+    tell: Callable[[str], None],
 ) -> None:
     kills, table, draw = share(KILLS), Table(), random.Random(SEED)
     own = f"--port {free_port} --decode-ms 1".split()
@@ -170,6 +170,5 @@ def test_a_runner_that_is_killed_loses_no_line_and_can_be_resumed(
             assert sort != "sick" or table["verdict at the end: PASS"] == before
             number += 1
     table["runs"] = number
-    with capsys.disabled():
-        sys.stdout.write(f"\n{table.rows()}\n")
+    tell(table.rows())
     assert table["kills"] == kills

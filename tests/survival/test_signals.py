@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -66,13 +65,11 @@ def _holds(runner: Runner, marker: bytes) -> Callable[[], bool]:
 
 
 @contextmanager
-def _told(capsys: pytest.CaptureFixture[str], phase: str, number: signal.Signals) -> Iterator[None]:
+def _told(tell: Callable[[str], None], phase: str, number: signal.Signals) -> Iterator[None]:
     began = time.monotonic()
     yield
     took = time.monotonic() - began
-    with capsys.disabled():
-        late = "" if took <= SOON_S else "  LATE"
-        sys.stdout.write(f"\n{phase:16} {number.name:8} over after {took:5.2f} s{late}")
+    tell(f"{phase:16} {number.name:8} over after {took:5.2f} s{'' if took <= SOON_S else '  LATE'}")
     assert took < _FAR_TOO_LATE_S
 
 
@@ -92,7 +89,7 @@ def _ended_in_order(runner: Runner, code: int, over: bool) -> Left:
 
 @pytest.mark.parametrize("phase", PHASES, ids=lambda phase: phase.name.replace(" ", "-"))
 def test_a_wish_to_stop_at_any_moment_leaves_a_verdict(
-    place: Place, servers: dict[str, str], two_waves: Path, phase: Phase, capsys: pytest.CaptureFixture[str]
+    place: Place, servers: dict[str, str], two_waves: Path, phase: Phase, tell: Callable[[str], None]
 ) -> None:
     number = (signal.SIGINT, signal.SIGTERM)[PHASES.index(phase) % 2]
     url = servers[phase.fault]
@@ -101,7 +98,7 @@ def test_a_wish_to_stop_at_any_moment_leaves_a_verdict(
         assert when(_holds(runner, phase.marker), runner)
         runner.process.send_signal(signal.SIGHUP)
         runner.process.send_signal(number)
-        with _told(capsys, phase.name, number):
+        with _told(tell, phase.name, number):
             code, _ = runner.end()
         _ended_in_order(runner, code, phase.over)
 

@@ -24,7 +24,7 @@ keeps a place for each 512 lines and up to 512 copies of the fold, which is what
 
 @pytest.mark.parametrize("part", MOST_MIB)
 def test_a_process_takes_no_more_at_the_end_than_after_a_tenth(
-    part: str, share: Callable[[int], int], capsys: pytest.CaptureFixture[str]
+    part: str, share: Callable[[int], int], tell: Callable[[str], None]
 ) -> None:
     events = EVENTS if share(EVENTS) == EVENTS else SHORT
     done = subprocess.run(
@@ -34,9 +34,7 @@ def test_a_process_takes_no_more_at_the_end_than_after_a_tenth(
     )
     assert done.returncode == 0, done.stderr.decode()
     marks = msgspec.json.decode(done.stdout, type=list[Mark])
-    with capsys.disabled():
-        shown = ", ".join(f"{mark.rss_mib:.1f} MiB after {mark.events:,}" for mark in marks)
-        sys.stdout.write(f"\n{part}: {shown}\n")
+    tell(f"{part}: {', '.join(f'{mark.rss_mib:.1f} MiB after {mark.events:,}' for mark in marks)}")
     assert len(marks) == len(SHARES)
     assert marks[-1].events >= events
     assert marks[-1].rss_mib - marks[0].rss_mib <= MOST_MIB[part]

@@ -3,8 +3,7 @@ and nothing that it does to a reply is ever scored as the model's forgetting."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import meddler
@@ -77,7 +76,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("way", list(WAYS) if metafunc.config.getoption("--long") else SHORT)
 
 
-def test_a_run_through_a_proxy(place: Place, upstream: str, way: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_through_a_proxy(place: Place, upstream: str, way: str, tell: Callable[[str], None]) -> None:
     demand = WAYS[way]
     small = write_small(place.root)
     with Meddler(upstream, demand.way) as proxy:
@@ -87,9 +86,8 @@ def test_a_run_through_a_proxy(place: Place, upstream: str, way: str, capsys: py
     checks = {check["name"]: check["outcome"] for check in done.verdict["checks"]}
     failed = {name for name, outcome in checks.items() if outcome == "fail"}
     verdict = done.verdict["verdict"]
-    with capsys.disabled():
-        unseen = sorted(name for name, outcome in checks.items() if outcome == "not_evaluable")
-        sys.stdout.write(f"\n{way}: {verdict}, fails {sorted(failed)}, cannot see {unseen}\n")
+    unseen = sorted(name for name, outcome in checks.items() if outcome == "not_evaluable")
+    tell(f"{way}: {verdict}, fails {sorted(failed)}, cannot see {unseen}")
     timing = next(check["advice"] or "" for check in done.verdict["checks"] if check["name"] == "timing")
     assert "timing" not in demand.unseen or "clump" in timing, timing
     assert checks["recall"] != "fail", done.verdict

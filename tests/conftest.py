@@ -7,7 +7,8 @@ Tests marked `long` do a tenth of their work unless `--long` is given, and never
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import socket
+from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -30,6 +31,18 @@ def share(pytestconfig: pytest.Config) -> Callable[[int], int]:
     """How many of a long test's repetitions are done here: all of them with `--long`, else a tenth, at least one."""
     whole = bool(pytestconfig.getoption("--long"))
     return lambda repetitions: repetitions if whole else max(1, repetitions // _SHARE)
+
+
+@pytest.fixture
+def free_port() -> Iterator[int]:
+    """A port on which nobody listens, and which the system gives to nobody who asks for any port.
+
+    What is bound and does not listen refuses connections, and who asks for this very port may listen there.
+    """
+    with socket.socket() as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))
+        yield int(held.getsockname()[1])
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -62,10 +61,3 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small scenario with transcripts of its own, without a server."""
     return write_small(tmp_path_factory.mktemp("small"))
-
-
-@pytest.fixture
-def free_port() -> int:
-    """A port on which nobody listens."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])

@@ -134,10 +134,9 @@ def test_a_refusal_says_so_whatever_other_addresses_the_host_has() -> None:
     async def main(host: str) -> httpx.ConnectError:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        async with client_of(f"http://{host}:{port}") as client:
-            with pytest.raises(httpx.ConnectError) as raised:
-                await client.get("/")
+            async with client_of(f"http://{host}:{free.getsockname()[1]}") as client:
+                with pytest.raises(httpx.ConnectError) as raised:
+                    await client.get("/")
         return raised.value
 
     for host in ("127.0.0.1", "localhost"):

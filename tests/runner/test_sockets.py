@@ -82,8 +82,7 @@ def test_a_sound_answer() -> None:
 def test_nobody_listens(host: str) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    ended = anyio.run(sent_to, f"http://{host}:{port}")
+        ended = anyio.run(sent_to, f"http://{host}:{free.getsockname()[1]}")
     assert (ended.outcome, ended.status) == ("refused_connection", None)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,10 +43,3 @@ def two_waves(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for old, new in _TWO_WAVES:
         text = text.replace(old, new)
     return write_small(tmp_path_factory.mktemp("two"), text)
-
-
-@pytest.fixture
-def free_port() -> int:
-    """A port on which nobody listens."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])

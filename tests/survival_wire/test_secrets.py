@@ -182,14 +182,6 @@ def clean(text: bytes, where: object) -> None:
         assert secret.encode() not in text, (where, text[max(0, text.find(secret.encode()) - 200) :][:600])
 
 
-def port() -> str:
-    """A port on which nobody listens."""
-    import socket
-
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return str(taken.getsockname()[1])
-
-
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """All cases with `--long`, else those of a usage that is refused and some of the others."""
     if "case" in metafunc.fixturenames:
@@ -208,11 +200,11 @@ MASKED = {
 """Where it was masked: files of the run, so that the case is known to have come to what it is about."""
 
 
-def test_a_run_shows_the_key_nowhere(place: Place, case: str) -> None:
+def test_a_run_shows_the_key_nowhere(place: Place, case: str, free_port: int) -> None:
     write_small(place.root)
     (place.root / "dies.py").write_text(f"{_SAYS}sys.exit(1)\n", encoding="utf-8")
     (place.root / "serves.py").write_text(_SERVES, encoding="utf-8")
-    done, bearers = played(place, CASES[case])
+    done, bearers = played(place, CASES[case], str(free_port))
     assert done.code in CASES[case].codes, done
     clean(done.out.encode(), "stdout")
     clean(done.err.encode(), "stderr")
@@ -228,7 +220,7 @@ def test_a_run_shows_the_key_nowhere(place: Place, case: str) -> None:
             clean((seen.out + seen.err).encode(), words)
 
 
-def played(place: Place, case: Case) -> tuple[Done, set[str]]:
+def played(place: Place, case: Case, port: str) -> tuple[Done, set[str]]:
     """The case as a command, and the bearers that a server saw."""
     env = {"VLLM_API_KEY": KEY, **case.env}
     if case.crash:
@@ -236,8 +228,7 @@ def played(place: Place, case: Case) -> tuple[Done, set[str]]:
         folder.mkdir(exist_ok=True)
         (folder / "sitecustomize.py").write_text(_CRASH.format(line=case.crash), encoding="utf-8")
         env["PYTHONPATH"] = f"{folder}{os.pathsep}{place.env['PYTHONPATH']}"
-    free = port()
-    words = tuple(word.replace("PYTHON", sys.executable).replace("PORT", free) for word in case.words)
+    words = tuple(word.replace("PYTHON", sys.executable).replace("PORT", port) for word in case.words)
     if case.server is None:
         return place.run(*words, env=env), set()
     with NastyServer(*case.server) as server:

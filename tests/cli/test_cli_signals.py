@@ -95,8 +95,13 @@ def _pending(pid: int, number: signal.Signals) -> bool:
     return bool(int(_status(pid, "ShdPnd"), 16) >> (number - 1) & 1)
 
 
-def test_a_signal_before_the_run_begins_leaves_nothing_behind(place: Place, small: Path) -> None:
-    slow = 'server.launch=["sh", "-c", "trap : TERM; touch started; sleep 600 & wait; touch stopped"]'
+def _shell(script: str, port: int) -> str:
+    """A setting: this script is launched as the server that will listen there."""
+    return f"server.launch={json.dumps(['sh', '-c', script, 'sh', '--port', str(port)])}"
+
+
+def test_a_signal_before_the_run_begins_leaves_nothing_behind(place: Place, small: Path, free_port: int) -> None:
+    slow = _shell("trap : TERM; touch started; sleep 600 & wait; touch stopped", free_port)
     with place.started("run", str(small), "--headless", "--set", slow) as command:
         until((place.root / "started").exists)
         command.process.send_signal(signal.SIGINT)
@@ -117,11 +122,11 @@ class _Hasty(Relay):
 
 
 def test_a_signal_that_comes_before_the_runner_can_obey_is_obeyed(
-    place: Place, small: Path, monkeypatch: pytest.MonkeyPatch
+    place: Place, small: Path, free_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in place.env.items():
         monkeypatch.setenv(name, value)
-    wish = Wish(scenario=str(small), overrides=('server.launch=["sleep", "600"]',))
+    wish = Wish(scenario=str(small), overrides=(_shell("exec sleep 600", free_port),))
     said: list[str] = []
     with pytest.raises(StartError, match="interrupted before the run began") as caught:
         start_runner(msgspec.json.encode(wish), said.append, _Hasty())
@@ -161,8 +166,8 @@ def test_a_start_that_nobody_watches_any_more_goes_on(place: Place, small: Path,
     assert (folder / "server.log").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_server_that_does_not_start_leaves_its_log_and_says_where(place: Place, small: Path) -> None:
-    launch = 'server.launch=["sh", "-c", "echo RuntimeError: no memory; exit 3"]'
+def test_a_server_that_does_not_start_leaves_its_log_and_says_where(place: Place, small: Path, free_port: int) -> None:
+    launch = _shell("echo RuntimeError: no memory; exit 3", free_port)
     done = place.run("run", str(small), "--headless", "--set", launch)
     assert done.code == ExitCode.SERVER
     assert "exited with 3" in done.complaint

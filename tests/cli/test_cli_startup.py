@@ -18,6 +18,7 @@ class Serve:
     def subparser_init(self, commands):
         parser = commands.add_parser("serve")
         parser.add_argument("model_tag")
+        parser.add_argument("--port")
         return parser
     def validate(self, args): pass
 def cmd_init():
@@ -61,12 +62,15 @@ def test_a_log_of_a_server_that_the_run_starts_is_refused(place: Place, small: P
     assert "server.log" in done.complaint
 
 
-def test_arguments_that_its_own_parser_refuses_start_nothing(place: Place, small: Path, tmp_path: Path) -> None:
+def test_arguments_that_its_own_parser_refuses_start_nothing(
+    place: Place, small: Path, tmp_path: Path, free_port: int
+) -> None:
     for name, text in (("vllm/utils/argparse_utils.py", PARSER), ("vllm/entrypoints/cli/serve.py", SERVE)):
         path = tmp_path / name
         path.parent.mkdir(parents=True)
         path.write_text(text)
-    words = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "model", "--kv-dtype", "fp8"]
+    words = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "model", "--port", str(free_port)]
+    words += ["--kv-dtype", "fp8"]
     sets = ("--set", f"server.launch={json.dumps(words)}", "--set", f'server.env.PYTHONPATH="{tmp_path}"')
     for how in ("--headless", "--dry-run"):
         done = place.run("run", str(small), how, *sets)

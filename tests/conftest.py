@@ -7,11 +7,25 @@ Tests marked `long` do a tenth of their work unless `--long` is given, and never
 from __future__ import annotations
 
 import os
+import signal
 import socket
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from spread import Spread
+    from xdist.remote import Producer
+
+for _name in ("COLUMNS", "LINES"):
+    # readline sets them for what pytest starts, its workers among them, and programs with no terminal would obey
+    os.environ.pop(_name, None)
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # a shell makes what it starts in its background deaf to Ctrl-C, and tests would hand that on to what they start
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("here", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", settings.get_profile("here"), derandomize=True)
@@ -58,3 +72,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if figures:
         terminalreporter.section("figures")
         terminalreporter.write("\n".join((*figures, "")))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Spread:
+    """With `-n`: what needs a quiet host goes through one worker."""
+    from spread import Spread
+
+    return Spread(config, log)

@@ -322,7 +322,7 @@ async def test_rows_that_make_no_experiment_are_one_line(root: Path) -> None:
     app = make_app(root)
     async with app.run_test(size=(140, 45), notifications=True) as pilot:
         await opened(pilot)
-        await shows(pilot, "its rows make no")
+        await until(pilot, lambda: "its rows make no experiment" in " ".join(screen_text(app).split()))
         await pilot.press("escape", "F")
         await shows(pilot, "no experiments yet")
 

@@ -210,10 +210,11 @@ def test_a_run_shows_the_key_nowhere(place: Place, case: str, free_port: int) ->
     clean(done.err.encode(), "stderr")
     if CASES[case].server is not None:
         assert bearers == {f"Bearer {KEY}", *([""] if "exporter" in case else [])}
+    for name, mark in MASKED.get(case, ()):
+        # the log of a launched server is masked once that has ended, and the command does not wait for it
+        until(lambda name=name, mark=mark: any(mark in data for path, data in files(place) if path.name == name))  # type: ignore[misc]
     for path, data in files(place):
         clean(data, path)
-    for name, mark in MASKED.get(case, ()):
-        assert any(mark in data for path, data in files(place) if path.name == name), name
     if lives(CASES[case]):
         for words in (("judge", "latest"), ("judge", "latest", "--json"), ("runs", "--json")):
             seen = place.inside(*words)

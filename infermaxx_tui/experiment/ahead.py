@@ -95,7 +95,7 @@ class Start(NamedTuple):
 
 
 def known_starts(root: Path, name: str) -> dict[str, Start]:
-    """The newest start of each arm in earlier experiments of that name that was judged or failed."""
+    """The newest start of each arm in earlier experiments of that name that was judged, refused or failed."""
     found: dict[str, Start] = {}
     for folder in list_experiments(root):
         try:
@@ -103,7 +103,7 @@ def known_starts(root: Path, name: str) -> dict[str, Start]:
         except RunError:
             continue
         for row in rows:
-            if row.experiment == name and row.outcome in ("judged", "boot_failed"):
+            if row.experiment == name and row.outcome in ("judged", "boot_failed", "refused"):
                 found.setdefault(row.arm, Start((row.at_ms - row.began_ms) / 1000, row.outcome != "judged"))
     return found
 

@@ -255,6 +255,17 @@ def bar(value: float | None, of: float | None, width: int, glyphs: Glyphs, targe
     return line[:at] + glyphs.target + line[at + 1 :]
 
 
+_FINE: Final = (1.0, 1.2, 1.6, 2.0, 2.4, 3.0, 4.0, 5.0, 6.0, 8.0)
+
+
+def fine_ceiling(value: float) -> float:
+    """The next round number at or above, finer than for axes that must stand still; 1 for what is not above 0."""
+    if not 0 < value < math.inf:
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(value))
+    return next((step * power for step in _FINE if value <= step * power), 10.0 * power)
+
+
 def nice_ceiling(value: float | None) -> float:
     """The next of 1, 2, 5, 10, 20, 50 … at or above the value, so that an axis stays as it is while values wander.
 

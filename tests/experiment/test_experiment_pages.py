@@ -188,6 +188,7 @@ def test_what_no_arm_has_a_value_of_has_no_column_and_a_reason_is_no_wall_of_tex
     ]
     found = answer((first_row(experiment), *rows))
     table = arms_table(found)
+    assert table.head[4] == "decode.tokens_per_s @0, tokens/s", "first what most look for"
     assert [head.partition(" ")[0] for head in table.head[4:]] == ["decode.tokens_per_s", "ttft.cold_ms,"]
     assert (table.rows[1][5].text, table.rows[1][5].below[-2:]) == ("n/a", "x…")
     assert why in markdown_text(found, "f")
@@ -196,6 +197,7 @@ def test_what_no_arm_has_a_value_of_has_no_column_and_a_reason_is_no_wall_of_tex
 def test_names_beside_a_picture_have_room_and_an_arm_without_a_speed_is_a_cross_at_its_context() -> None:
     found = _answer()
     worth = charts(found)[-1]
+    assert worth.y == "tokens/s at 0 tokens"
     assert worth.crossed == (("fp8 (0 of 24 right)", 163840.0),)
     svg = chart_svg(worth)
     assert "auto (18 of 24 right)</text>" in svg

@@ -15,7 +15,7 @@ import msgspec
 from infermaxx_tui.core.display import harmless
 from infermaxx_tui.core.experiment.answer import Answer, ArmAnswer
 from infermaxx_tui.core.export.charts import COLOURS, LIGHT, STYLE
-from infermaxx_tui.core.glyphs import nice_ceiling
+from infermaxx_tui.core.glyphs import fine_ceiling
 from infermaxx_tui.core.measures import Measure, number_text
 
 WIDTH: Final = 960
@@ -132,23 +132,25 @@ def _by_streams(found: Answer, struck: tuple[str, ...]) -> Chart | None:
 
 def _worth(found: Answer, struck: tuple[str, ...]) -> Chart | None:
     """Speed beside the context that the pool holds, with the share of right answers in the name."""
-    curves, crossed = [], []
+    curves, crossed, depths = [], [], set[int]()
     for arm in found.arms:
         pool = next((one for one in arm.measures if one.name == "pool.tokens"), None)
-        rate = next((one for one in arm.measures if one.name == "decode.tokens_per_s"), None)
+        rates = [one for one in arm.measures if one.name == "decode.tokens_per_s"]
+        rate = min(rates, key=lambda one: one.depth_tokens or 0, default=None)
         if pool is not None and pool.median is not None and arm.withheld is not None:
             crossed.append((f"{arm.name} ({right_text(arm)})", pool.median))
         if arm.withheld is not None or pool is None or rate is None or pool.median is None:
             continue
         point = _point(rate, pool.median)
         if point is not None:
+            depths.add(rate.depth_tokens or 0)
             curves.append(Curve(f"{arm.name} ({right_text(arm)})", (point,)))
     if not curves and not crossed:
         return None
     return Chart(
         title="speed beside context, with the answers that were right",
         x="KV pool, tokens",
-        y="tokens/s",
+        y=f"tokens/s at {' or '.join(f'{depth:,}' for depth in sorted(depths)) or 'no'} tokens",
         curves=tuple(curves),
         joined=False,
         struck=struck,
@@ -218,8 +220,8 @@ class _Frame:
     def __init__(self, chart: Chart) -> None:
         points = [point for curve in chart.curves for point in curve.points]
         xs = [point.x for point in points] + [x for _, x in (*chart.crossed, *chart.marks)]
-        self.most_x = nice_ceiling(max(xs, default=0.0)) or 1.0
-        self.most_y = nice_ceiling(max((point.high for point in points), default=0.0)) or 1.0
+        self.most_x = fine_ceiling(max(xs, default=0.0)) or 1.0
+        self.most_y = fine_ceiling(max((point.high for point in points), default=0.0)) or 1.0
         longest = max(
             len(name) for name in [curve.name for curve in chart.curves] + [name for name, _ in chart.crossed]
         )

@@ -14,6 +14,8 @@ from infermaxx_tui.core.measures import Measure, coverage_text, number_text
 
 Key = tuple[str, int | None, int | None]
 _LESS_SAID = ("depth.reached_tokens", "recall.counted", "pool.held_tokens", "draft.mean_length")
+_FIRST = ("decode.", "ttft.", "prefill.", "aggregate.tokens", "aggregate.", "turns.")
+"""Beginnings of names whose columns stand before all others, in this order."""
 _WHEN_ANY = ("isolation.leaked", "recall.lost", "server.preemptions")
 """Figures that have a column only where any of them is not 0."""
 _REASON = 80
@@ -46,9 +48,13 @@ def _columns(arms: Iterable[ArmAnswer]) -> dict[Key, Measure]:
                     shown = any(one.values) if one.name in _WHEN_ANY else bool(one.values)
                     (valued if shown else open_).add(one.key)
     found = {key: one for key, one in found.items() if key in valued or key not in open_}
-    return dict(
-        sorted(found.items(), key=lambda item: (not item[1].is_speed, item[0][0], item[0][1] or 0, item[0][2] or 0))
-    )
+    return dict(sorted(found.items(), key=lambda item: _place(item[1])))
+
+
+def _place(one: Measure) -> tuple[int, str, int, int]:
+    """What most look for stands first, and one figure's depths and streams stand together."""
+    first = next((at for at, name in enumerate(_FIRST) if one.name.startswith(name)), len(_FIRST) + (not one.is_speed))
+    return first, one.name, one.depth_tokens or 0, one.streams or 0
 
 
 def _title(one: Measure) -> str:

@@ -5,12 +5,11 @@ Both axes begin at 0, so that no difference looks larger than it is. What is wit
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from string import ascii_uppercase
 from typing import TYPE_CHECKING, Final
 
-from infermaxx_tui.core.glyphs import UNICODE, Glyphs, settle
+from infermaxx_tui.core.glyphs import UNICODE, Glyphs, fine_ceiling, settle
 from infermaxx_tui.core.measures import number_text
 from infermaxx_tui.core.panels.row import Piece, Row, row, title, wrapped
 
@@ -21,7 +20,6 @@ _LABEL: Final = 8
 """Cells of the numbers beside the y axis."""
 _LINES: Final = 11
 _WIDEST: Final = 96
-_STEPS: Final = (1.0, 1.2, 1.6, 2.0, 2.4, 3.0, 4.0, 5.0, 6.0, 8.0)
 _SEVERAL: Final = "*"
 """Where several arms share a cell."""
 _JOINED: Final = {"unicode": "·", "ascii": "."}
@@ -54,8 +52,8 @@ class _Field:
     def __init__(self, chart: Chart, columns: int) -> None:
         points = [point for curve in chart.curves for point in curve.points]
         xs = [point.x for point in points] + [x for _, x in (*chart.crossed, *chart.marks)]
-        self.right = _ceiling(max(xs))
-        self.top = _ceiling(max((point.high for point in points), default=0.0))
+        self.right = fine_ceiling(max(xs))
+        self.top = fine_ceiling(max((point.high for point in points), default=0.0))
         self.columns = columns
         self.cells = [[" "] * columns for _ in range(_LINES)]
 
@@ -150,14 +148,6 @@ def _legend(chart: Chart, width: int, glyphs: Glyphs) -> Iterator[Row]:
         yield from wrapped(f"{_JOINED[glyphs.name]} {said}", width, glyphs, role="dim")
     if any(point.n == 1 for curve in curves for point in curve.points):
         yield from wrapped("a small letter: taken once, so nobody knows its spread", width, glyphs, role="dim")
-
-
-def _ceiling(value: float) -> float:
-    """The next round number at or above, finer than for axes that must stand still: lines are few here."""
-    if not 0 < value < math.inf:
-        return 1.0
-    power = 10.0 ** math.floor(math.log10(value))
-    return next((step * power for step in _STEPS if value <= step * power), 10.0 * power)
 
 
 def _number(value: float) -> str:

@@ -18,6 +18,7 @@ from infermaxx_tui.core.fold_seeing import instrument_of
 from infermaxx_tui.core.fold_server import newest_gate
 from infermaxx_tui.core.inflation import worst
 from infermaxx_tui.core.state import Meta, Planned, RunState
+from infermaxx_tui.core.withholding import withheld_speed
 
 REPLIES_GO: Final = ("recorded", "length_matched_recorded")
 """Modes in which what the model said stands in no later prompt."""
@@ -305,7 +306,8 @@ class Fold:
         quality = self._quality.seen()
         recalls, tails, absents, alone = replies.answers()
         inflated = worst((*self._paces.inflations(), *self._controls.inflations(self._paces.whole)))
-        withheld = self._quality.withheld(quality) or (inflated.said if inflated is not None else None)
+        degenerate = replies.degeneration()
+        withheld = withheld_speed(self._quality.withheld(quality), degenerate, inflated, self._quality.limits)
         rates = {} if withheld is not None else sessions.rates()
         return RunState(
             meta=self._run.meta,
@@ -329,7 +331,7 @@ class Fold:
             outcomes=self._outcomes_by_kind(),
             outcomes_before=dict(self._run.outcomes_before),
             delivery=self._deliveries.delivery(),
-            degenerate=replies.degeneration(),
+            degenerate=degenerate,
             leaks=tuple(replies.leaks.rows),
             leak_counts=dict(replies.leak_counts),
             losses=availability.losses(),

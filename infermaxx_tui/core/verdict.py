@@ -30,6 +30,7 @@ from infermaxx_tui.core.scope import scope
 from infermaxx_tui.core.server_seen import ServerSeen
 from infermaxx_tui.core.startup_log import StartupFacts
 from infermaxx_tui.core.state import RunState
+from infermaxx_tui.core.withholding import withheld_speed
 from infermaxx_tui.exitcodes import ExitCode
 
 SCHEMA = 1
@@ -190,7 +191,7 @@ def judge_run(state: RunState, limits: Limits | None = None, later: Sequence[Pre
     meta = state.meta
     demanded = limits if limits is not None else meta.limits if meta is not None else Limits()
     checks = judge_all(state, demanded)
-    hidden = withheld(state.quality, demanded) or (state.inflation.said if state.inflation is not None else None)
+    hidden = withheld_speed(withheld(state.quality, demanded), state.degenerate, state.inflation, demanded)
     return Verdict(
         verdict=overall(checks),
         scenario=meta.scenario if meta is not None else None,
@@ -212,7 +213,7 @@ def judge_run(state: RunState, limits: Limits | None = None, later: Sequence[Pre
         startup=state.startup.facts if state.startup is not None else None,
         startup_reason=state.startup.reason if state.startup is not None else "the log does not say",
         gates=tuple(GateSeen(g.name, g.when, g.outcome, g.required, g.said, g.advice) for g in state.gates),
-        measures=_measures(state, demanded),
+        measures=_measures(state, demanded, hidden),
         predictions=score(state, checks, demanded, later),
         predictions_sha256=(meta.predictions_sha256 or None) if meta is not None else None,
         prefix=state.prefix,
@@ -250,19 +251,19 @@ def rounded(value: object) -> object:
             return value
 
 
-def _measures(state: RunState, limits: Limits) -> tuple[Measure, ...]:
+def _measures(state: RunState, limits: Limits, hidden: str | None) -> tuple[Measure, ...]:
     """No speed where speeds are withheld; else each is held against the client's lag by the time that it is made of."""
 
     def blind(time_ms: float, lag_ms: float | None) -> list[str]:
-        if state.speed_withheld is not None:
-            return [f"withheld: {state.speed_withheld}"]
+        if hidden is not None:
+            return [f"withheld: {hidden}"]
         return untimely(state, limits, "a time", time_ms, lag_ms)
 
     seen = state.probes
     said = state.regime
     room = NOWHERE if said is None else Room(said.pool_tokens, said.max_model_len)
     measured = probe_measures(seen.planned, seen.replies, blind, room) if seen.planned else ()
-    return (*measured, *ability_measures(seen.abilities, seen.answers, state.speed_withheld))
+    return (*measured, *ability_measures(seen.abilities, seen.answers, hidden))
 
 
 def _quality(state: RunState, limits: Limits) -> tuple[QualityPhase, ...]:

@@ -128,23 +128,31 @@ def test_what_sampling_cost(name: str) -> None:
     assert gpus.slow_max_ms < 30.0
 
 
-@pytest.mark.parametrize("name", RUNS)
-def test_the_cards_stand_in_the_verdict(name: str) -> None:
+@pytest.mark.parametrize(("name", "babble"), [("real", "52 of 223"), ("dummy", "204 of 204")])
+def test_the_cards_stand_in_the_verdict(name: str, babble: str) -> None:
+    """Both babbled, the real model at the end of long replies: what a token cost there is withheld."""
     found = read_verdict(verdict_bytes(verdict_of(name))).sensors
     (card,) = found.cards
     assert (found.reason, found.driver, card.server) == (None, "580.159.04", True)
     assert (card.sm_mhz.median, card.sm_mhz_highest, card.vram_total_mib) == (1980, 1980, 143771.0)
     assert card.at_work >= 0.9 * card.while_open
     assert card.missing == {"hotspot_c": "needs driver 615 (this is 580)"}
+    assert found.energy.joules is not None
+    assert (found.energy.reason, found.energy.per_output_token) == (f"{babble} replies degenerate", None)
+
+
+def test_energy_stands_beside_each_token_where_speeds_may_be_quoted() -> None:
+    found = sensor_report(state_of("real").gpus, None)
     assert found.energy.reason == ""
-    assert found.energy.per_output_token is not None
+    assert "energy 5,433 J, 0.209 J for each token generated" in sensor_lines(found)
 
 
 def test_the_cards_are_said_to_people() -> None:
     text = " ".join(verdict_lines(verdict_of("real"), 400))
     assert "NVIDIA H200: at work in 40 of 40 readings, 137 of 700 W (119 W at rest), SM 1980 of 1980 MHz" in text
     assert "edge 37 C, VRAM 40 C, never held down" in text
-    assert "energy 5,433 J, 0.209 J for each token generated" in text
+    assert "energy 5,433 J (52 of 223 replies degenerate)" in text
+    assert "Speeds are withheld: 52 of 223 replies degenerate." in text
 
 
 def test_a_run_whose_speeds_are_withheld_has_no_energy_per_token_either() -> None:

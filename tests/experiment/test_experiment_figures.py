@@ -55,3 +55,12 @@ def test_what_leaked_and_what_was_lost_is_counted(fault: str, leaked: bool, lost
 def test_where_nobody_looked_nothing_is_counted_as_0(clean: Verdict) -> None:
     blind = tuple(msgspec.structs.replace(one, n_evaluated=0) for one in clean.checks)
     assert losses(msgspec.structs.replace(clean, checks=blind), _state(())) == ()
+
+
+def test_replies_that_were_cut_at_their_budget_are_counted_apart() -> None:
+    tasks = ("sessions.rounds=1", "limits.min_recalls=15", "quality.tasks=8", 'quality.when=["before"]')
+    found = {one.name: one.values for one in figures(judge_lines(play_in_memory(("capped",), tasks)))}
+    whole = {one.name: one.values for one in figures(judge_lines(play_in_memory(("clean",), tasks)))}
+    assert (whole["quality.before.right"], whole["quality.before.cut"]) == ((8.0,), (0.0,))
+    assert found["quality.before.right"][0] + found["quality.before.cut"][0] == 8.0
+    assert found["quality.before.cut"][0] > 0

@@ -194,6 +194,14 @@ def test_what_no_arm_has_a_value_of_has_no_column_and_a_reason_is_no_wall_of_tex
     assert why in markdown_text(found, "f")
 
 
+def test_replies_that_were_cut_stand_beside_the_right_ones_and_are_not_wrong() -> None:
+    cut = msgspec.structs.replace(_phase(6), wrong=0, capped=18)
+    experiment = parsed()
+    found = answer((first_row(experiment), arm_row(experiment, "auto", 0, speed(44, 45), quality=(cut,))))
+    assert "6 of 24 right, 18 cut" in html_text(found, "f")
+    assert "6 of 24 right, 18 cut" in markdown_text(found, "f")
+
+
 def test_names_beside_a_picture_have_room_and_an_arm_without_a_speed_is_a_cross_at_its_context() -> None:
     found = _answer()
     worth = charts(found)[-1]

@@ -169,11 +169,16 @@ def _sessions(found: Answer) -> tuple[tuple[str, float], ...]:
 
 
 def right_text(arm: ArmAnswer) -> str:
-    """Right answers of all tasks with one, over all phases and starts; `no tasks` where none were asked."""
+    """Right answers of all tasks with one, over all phases and starts; `no tasks` where none were asked.
+
+    What was cut at its budget is said beside it: that is no wrong answer.
+    """
     phases = [phase for row in arm.rows for phase in row.quality]
     if not phases:
         return "no tasks"
-    return f"{sum(phase.right for phase in phases)} of {sum(phase.planned for phase in phases)} right"
+    said = f"{sum(phase.right for phase in phases)} of {sum(phase.planned for phase in phases)} right"
+    cut = sum(phase.capped for phase in phases)
+    return f"{said}, {cut} cut" if cut else said
 
 
 def chart_svg(chart: Chart, y: int = 0) -> str:

@@ -65,6 +65,7 @@ def _counts(verdict: Verdict) -> Iterator[Measure | None]:
             yield _one(f"quality.{where}.right_share", "share", phase.right / (phase.right + phase.wrong), "more")
         if phase.planned:
             yield _one(f"quality.{where}.right", f"of {phase.planned}", phase.right, "more")
+            yield _one(f"quality.{where}.cut", f"of {phase.planned}", phase.capped, "less")
 
 
 def _counted(check: Check | None) -> int | None:

@@ -13,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from infermaxx_tui.core.experiment.answer import answer
+from infermaxx_tui.core.experiment.cells import Cell, Table
 from infermaxx_tui.core.experiment.curves import Chart, Curve, Point, charts
 from infermaxx_tui.core.experiment.lines import answer_lines
-from infermaxx_tui.core.experiment.table import Cell, Table, arms_table
+from infermaxx_tui.core.experiment.table import arms_table
 from infermaxx_tui.core.glyphs import ASCII, UNICODE, Glyphs, cells
 from infermaxx_tui.core.panels.experiment_answer import rows_answer
 from infermaxx_tui.core.panels.experiment_chart import rows_chart, rows_charts

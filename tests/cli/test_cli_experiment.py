@@ -367,8 +367,8 @@ def test_an_arm_whose_power_limit_is_not_in_force_waits_until_somebody_has_set_i
 ) -> None:
     limit = place.root / "limit"
     limit.write_text("350", encoding="utf-8")
-    sensor = f"echo gpu=0 power_w=200 limit_w=$(cat {limit})"
-    shared = ["sensors.gpu=true", f"sensors.command={sensor}", 'sensors.server_gpus=["0"]']
+    sensor = f"while :; do echo gpu=0 power_w=200 limit_w=$(cat {limit}); sleep 0.2; done"
+    shared = ["sensors.gpu=true", f"sensors.command={sensor}", 'sensors.server_gpus=["0"]', "sensors.interval_s=0.5"]
     arms = _arm("high", set=[*shared, "gates.power_limit_w=350"])
     arms += _arm("low", "high", set=["gates.power_limit_w=275"])
     file = _experiment(place, small, free_port, arms)

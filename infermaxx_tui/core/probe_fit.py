@@ -79,7 +79,7 @@ def fit_measures(place: int, probe: Probe, replies: Iterable[ProbeReply], room: 
     mine = [reply for reply in replies if reply.probe == place]
     for aim in aims(probe.sizes, room):
         got = next((reply for reply in mine if reply.part == aim.part), None)
-        value, why = (None, aim.why) if got is None else _seen(aim, got)
+        value, why = (None, aim.why) if got is None else _seen(aim, got, room)
         if got is None and why is None:
             why = f"the prompt of {aim.tokens:,} tokens was not sent"
         yield Measure(
@@ -92,13 +92,20 @@ def fit_measures(place: int, probe: Probe, replies: Iterable[ProbeReply], room: 
         )
 
 
-def _seen(aim: Aim, got: ProbeReply) -> tuple[int | None, str | None]:
+def _seen(aim: Aim, got: ProbeReply, room: Room) -> tuple[int | None, str | None]:
     wanted = f"a session of {got.wanted_tokens:,} tokens"
     ended = f"{got.outcome}: {got.error or 'no reason given'}"
     if aim.part == "over":
         if got.outcome in _REFUSALS:
             return got.wanted_tokens, None
-        return None, f"{wanted} should not fit, and was served" if got.outcome == "ok" else f"{wanted} ended {ended}"
+        if got.outcome != "ok":
+            return None, f"{wanted} ended {ended}"
+        if got.prompt_tokens is None:
+            return None, f"{wanted} should not fit, was served, and the server did not count its tokens"
+        counted = got.prompt_tokens + (got.tokens or 0)
+        if room.one_tokens is not None and counted <= room.one_tokens:
+            return None, f"{wanted} should not fit; by the server's count only {counted:,} were sent, which do"
+        return None, f"{wanted} should not fit, and was served"
     if got.outcome != "ok":
         return None, f"{wanted} should fit, and ended {ended}"
     if got.prompt_tokens is None:

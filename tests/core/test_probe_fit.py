@@ -78,6 +78,7 @@ def test_what_was_served_and_refused_stands_there_in_tokens() -> None:
         (_reply("held", 49_867, counted=8_000), SERVED, "the server counts 8,032 of it: the rest was cut off"),
         (_reply("held", 49_867), SERVED, "did not count"),
         (_reply("over", 105_794, counted=105_794), REFUSED, "105,794 tokens should not fit, and was served"),
+        (_reply("over", 105_794, counted=60_000), REFUSED, "by the server's count only 60,032 were sent, which do"),
         (_reply("over", 105_794, "stalled"), REFUSED, "ended stalled"),
     ],
 )

@@ -19,6 +19,7 @@ from infermaxx_tui.tui.arrange import tiny
 from infermaxx_tui.tui.commands import Place, bindings
 from infermaxx_tui.tui.experiments import Shown, Sign, mark_read, read_experiment, run_of, sign_of
 from infermaxx_tui.tui.screens.base import Base, Part
+from infermaxx_tui.tui.screens.panelled import Panelled
 from infermaxx_tui.tui.shared import Shared
 from infermaxx_tui.tui.widgets.experiment_panels import ExperimentPanels
 from infermaxx_tui.tui.widgets.filter import FilterLine
@@ -27,9 +28,10 @@ LOOK_S = 1.0
 """How often it is looked whether the rows have grown."""
 
 
-class ExperimentScreen(Base):
+class ExperimentScreen(Panelled, Base):
     """Arms, starts, words and curves of one experiment; its rows are followed while they grow."""
 
+    panels: ExperimentPanels
     PLACES: ClassVar[tuple[Place, ...]] = ("experiment",)
     BINDINGS = bindings("experiment")
     ABOUT = (
@@ -60,7 +62,7 @@ class ExperimentScreen(Base):
     def on_mount(self) -> None:
         """Begins to read."""
         self._read()
-        self._arrange()
+        self.arrange_panels()
         self.set_interval(LOOK_S, self._again)
 
     def _again(self) -> None:
@@ -88,7 +90,7 @@ class ExperimentScreen(Base):
         if before is not None and before.going and not event.shown.going:
             self.say(f"the experiment is no longer conducted: {event.shown.state()}")
         self.panels.show(self._shown)
-        self._arrange()
+        self.arrange_panels()
         now = live(event.shown.starts)
         if now is not None and self._is_at(None if before is None else live(before.starts)):
             self.panels.chosen = "starts"
@@ -102,14 +104,14 @@ class ExperimentScreen(Base):
 
     def on_resize(self) -> None:
         """Another size has room for other panels."""
-        self.call_after_refresh(self._arrange)
+        self.call_after_refresh(self.arrange_panels)
 
     def redraw(self) -> None:
         """Everything that is shown."""
         self.bar.redraw()
         self.panels.show(self._shown)
 
-    def _arrange(self) -> None:
+    def arrange_panels(self) -> None:
         width, height = self.size
         small = tiny(width, height)
         self.query_one("#keys").display = not small
@@ -176,29 +178,10 @@ class ExperimentScreen(Base):
         """The table, sideways."""
         self.panels.columns(step)
 
-    def action_panel(self, number: int) -> None:
-        """A panel; the same again: alone on the screen."""
-        self.panels.choose(number)
-        self._arrange_and_focus()
-
-    def action_next_panel(self, direction: int) -> None:
-        """The next panel, also where only one has room."""
-        self.panels.next(direction)
-        self._arrange_and_focus()
-
-    def action_expand(self) -> None:
-        """The panel with the focus, alone or among the others."""
-        self.panels.toggle_alone()
-        self._arrange_and_focus()
-
-    def _arrange_and_focus(self) -> None:
-        self._arrange()
-        self.panels.focus_chosen()
-
     def action_filter(self) -> None:
         """Opens the filter line, which takes a line from the panels."""
         super().action_filter()
-        self._arrange()
+        self.arrange_panels()
 
     def on_filter_line_typed(self, event: FilterLine.Typed) -> None:
         """Words that hold the text."""

@@ -21,6 +21,7 @@ from infermaxx_tui.tui.asks import Broken, Snapshot
 from infermaxx_tui.tui.commands import Place, bindings
 from infermaxx_tui.tui.feed import Feed
 from infermaxx_tui.tui.screens.base import Part
+from infermaxx_tui.tui.screens.panelled import Panelled
 from infermaxx_tui.tui.screens.timed import Timed
 from infermaxx_tui.tui.shared import Shared
 from infermaxx_tui.tui.widgets.filter import FilterLine
@@ -31,9 +32,10 @@ from infermaxx_tui.tui.widgets.slices import HEAD_CELLS
 _STATUS_CHARS = 500
 
 
-class RunScreen(Timed):
+class RunScreen(Panelled, Timed):
     """Streams, time axis, machine, verdict and events of one run."""
 
+    panels: Panels
     PLACES: ClassVar[tuple[Place, ...]] = ("run", "clock")
     BINDINGS = bindings("run", "clock")
     ABOUT = (
@@ -65,7 +67,7 @@ class RunScreen(Timed):
     def on_mount(self) -> None:
         """Begins to read."""
         self._read()
-        self._arrange()
+        self.arrange_panels()
 
     @work(thread=True, group="feed", exit_on_error=True)
     def _read(self) -> None:
@@ -100,16 +102,16 @@ class RunScreen(Timed):
 
     def on_resize(self) -> None:
         """Another size has room for other panels."""
-        self.call_after_refresh(self._arrange)
+        self.call_after_refresh(self.arrange_panels)
 
     def redraw(self, calm: bool = False) -> None:
         """Shows the newest picture; when `calm`, panels that nobody reads that fast are left as they are."""
         self.bar.redraw()
         self.summary.redraw()
         if not tiny(*self.size) and self.panels.show(self._seen, calm):
-            self._arrange()
+            self.arrange_panels()
 
-    def _arrange(self) -> None:
+    def arrange_panels(self) -> None:
         width, height = self.size
         small = tiny(width, height)
         summary = summary_lines(width, height)
@@ -151,25 +153,6 @@ class RunScreen(Timed):
             return wrapped(line, width, glyphs) if height > 1 else (row([(settle(line, glyphs), None)], width, glyphs),)
         return rows_summary(seen.moment.state, seen.timeline, width, glyphs, seen.verdict)[:height]
 
-    def action_panel(self, number: int) -> None:
-        """A panel; the same again: alone on the screen."""
-        self.panels.choose(number)
-        self._arrange_and_focus()
-
-    def action_next_panel(self, direction: int) -> None:
-        """The next panel, also where only one has room."""
-        self.panels.next(direction)
-        self._arrange_and_focus()
-
-    def action_expand(self) -> None:
-        """The panel with the focus, alone or among the others."""
-        self.panels.toggle_alone()
-        self._arrange_and_focus()
-
-    def _arrange_and_focus(self) -> None:
-        self._arrange()
-        self.panels.focus_chosen()
-
     def action_freeze(self) -> None:
         """Holds the panels still, or lets them go on."""
         self._frozen = self.snapshot if self._frozen is None else None
@@ -200,7 +183,7 @@ class RunScreen(Timed):
     def action_filter(self) -> None:
         """Opens the filter line, which takes a line from the panels."""
         super().action_filter()
-        self._arrange()
+        self.arrange_panels()
 
     def action_open(self) -> None:
         """The stream, the moment or the verdict that the line under the cursor is about."""

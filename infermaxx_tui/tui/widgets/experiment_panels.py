@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from textual.app import ComposeResult
-from textual.containers import Container
-
 from infermaxx_tui.core.glyphs import Glyphs
 from infermaxx_tui.core.panels.experiment_answer import rows_answer
 from infermaxx_tui.core.panels.experiment_chart import rows_charts
@@ -14,22 +11,19 @@ from infermaxx_tui.core.panels.row import Row, wrapped
 from infermaxx_tui.tui.experiment_places import EXPERIMENT_PANELS, ExperimentPanel, places
 from infermaxx_tui.tui.experiments import Shown
 from infermaxx_tui.tui.widgets.lines import Draw, Lines
+from infermaxx_tui.tui.widgets.panel_set import PanelSet
 
 _HEADS: dict[ExperimentPanel, int] = {"arms": HEAD_LINES, "starts": 1}
 
 
-class ExperimentPanels(Container):
+class ExperimentPanels(PanelSet[ExperimentPanel]):
     """Four lists over one experiment."""
 
     def __init__(self, glyphs: Glyphs) -> None:
-        super().__init__(id="panels")
+        super().__init__(EXPERIMENT_PANELS)
         self._glyphs = glyphs
         self._seen: Shown | None = None
         self._first = 0
-        self._alone = False
-        self.match = ""
-        """What the words must hold."""
-        self.chosen: ExperimentPanel = "arms"
         draws: dict[ExperimentPanel, Draw] = {
             "arms": self._arms,
             "starts": self._starts,
@@ -41,10 +35,6 @@ class ExperimentPanels(Container):
             for name in EXPERIMENT_PANELS
         }
 
-    def compose(self) -> ComposeResult:
-        """The lists."""
-        yield from self.lists.values()
-
     def show(self, seen: Shown | None) -> None:
         """Shows what was read."""
         self._seen = seen
@@ -55,43 +45,12 @@ class ExperimentPanels(Container):
         """Puts the lists where there is room for them."""
         wanted = {name: len(self._rows_of(name, width)) + 1 for name in ("arms", "starts")}
         boxes = places(width, height, wanted, self.chosen, self._alone)  # type: ignore[arg-type]  # names of panels
+        self.put(boxes)
         for name, lines in self.lists.items():
-            box = boxes.get(name)
-            lines.display = box is not None
-            if box is not None:
-                lines.styles.offset = (box.x, box.y)
-                lines.styles.width = box.width
-                lines.styles.height = box.height
             lines.title = self._title(name)
 
     def _rows_of(self, name: str, width: int) -> tuple[Row, ...]:
         return self._arms(width, 0) if name == "arms" else self._starts(width, 0)
-
-    def choose(self, number: int) -> None:
-        """The panel of a digit; the one that has the focus already gets all the room, or gives it back."""
-        panel = EXPERIMENT_PANELS[number - 1]
-        if panel == self.chosen and self.lists[panel].has_focus:
-            self._alone = not self._alone
-        self.chosen = panel
-
-    def next(self, direction: int) -> None:
-        """The next panel, shown or not."""
-        at = EXPERIMENT_PANELS.index(self.chosen)
-        self.chosen = EXPERIMENT_PANELS[(at + direction) % len(EXPERIMENT_PANELS)]
-
-    def toggle_alone(self) -> None:
-        """The chosen panel alone, or among the others."""
-        self._alone = not self._alone
-
-    def focus_chosen(self) -> None:
-        """The chosen panel takes the focus."""
-        self.lists[self.chosen].focus()
-
-    def on_descendant_focus(self) -> None:
-        """Whatever takes the focus is chosen."""
-        for name, lines in self.lists.items():
-            if lines.has_focus:
-                self.chosen = name
 
     def columns(self, step: int) -> None:
         """Columns of the table further to the right, or to the left."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
-from textual.app import ComposeResult
-from textual.containers import Container
 
 from infermaxx_tui.core.glyphs import Glyphs
 from infermaxx_tui.core.panels import (
@@ -24,6 +24,7 @@ from infermaxx_tui.core.verdict import Verdict
 from infermaxx_tui.tui.arrange import PANELS, Panel, arrange
 from infermaxx_tui.tui.asks import Snapshot
 from infermaxx_tui.tui.widgets.lines import Draw, Lines
+from infermaxx_tui.tui.widgets.panel_set import PanelSet
 from infermaxx_tui.tui.widgets.slices import HEAD_CELLS, SLICE_CELLS
 
 _TITLES: dict[Panel, str] = {
@@ -40,21 +41,16 @@ _AXIS_LINES = 6
 """Lines over time beside one for each stream."""
 
 
-class Panels(Container):
+class Panels(PanelSet[Panel]):
     """Five lists over one picture."""
 
     def __init__(self, glyphs: Glyphs) -> None:
-        super().__init__(id="panels")
+        super().__init__(PANELS)
         self._glyphs = glyphs
         self._seen: Snapshot | None = None
         self._order = 0
         self._reverse = False
         self._everyone = False
-        self.match = ""
-        """What streams and events must hold."""
-        self.chosen: Panel = "streams"
-        """The panel that the digits and the expansion are about."""
-        self._alone = False
         self._verdict_rows: tuple[Verdict, int, tuple[Row, ...]] | None = None
         self._event_rows: tuple[tuple[int, str], tuple[FeedEntry, ...], tuple[Row, ...]] | None = None
         draws: dict[Panel, Draw] = {
@@ -77,10 +73,6 @@ class Panels(Container):
             for name in PANELS
         }
 
-    def compose(self) -> ComposeResult:
-        """The lists."""
-        yield from self.lists.values()
-
     def show(self, seen: Snapshot | None, calm: bool = False) -> bool:
         """Shows a picture; when `calm`, lists that nobody reads that fast are left out.
 
@@ -99,42 +91,13 @@ class Panels(Container):
         wanted: dict[Panel, int] = {"streams": streams, "axis": streams + _AXIS_LINES}
         wanted |= {name: self.lists[name].wanted for name in ("machine", "verdict")}
         boxes = arrange(width, height, wanted, self.chosen, self._alone, screen_height)
-        for name, lines in self.lists.items():
-            box = boxes.get(name)
-            lines.display = box is not None
-            if box is not None:
-                lines.styles.offset = (box.x, box.y)
-                lines.styles.width = box.width
-                lines.styles.height = box.height
+        self.put(boxes)
         return axis_columns(boxes["axis"].width) if "axis" in boxes else None
 
-    def choose(self, number: int) -> None:
-        """The panel of a digit; the one that has the focus already gets all the room, or gives it back."""
-        panel = PANELS[number - 1]
-        if panel == self.chosen and self.lists[panel].has_focus:
-            self._alone = not self._alone
-        self.chosen = panel
-
-    def next(self, direction: int) -> None:
-        """The next panel that is shown, or simply the next one where one alone is."""
+    def reachable(self) -> Sequence[Panel]:
+        """Those that are shown, or all of them where one alone is."""
         visible = [name for name in PANELS if self.lists[name].display]
-        order = visible if len(visible) > 1 else list(PANELS)
-        at = order.index(self.chosen) if self.chosen in order else 0
-        self.chosen = order[(at + direction) % len(order)]
-
-    def toggle_alone(self) -> None:
-        """The chosen panel alone, or among the others."""
-        self._alone = not self._alone
-
-    def focus_chosen(self) -> None:
-        """The chosen panel takes the focus."""
-        self.lists[self.chosen].focus()
-
-    def on_descendant_focus(self) -> None:
-        """Whatever takes the focus is chosen."""
-        for name, lines in self.lists.items():
-            if lines.has_focus:
-                self.chosen = name
+        return visible if len(visible) > 1 else PANELS
 
     def sort(self, steps: int) -> None:
         """The next column to sort streams by."""

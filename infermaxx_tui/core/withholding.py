@@ -1,4 +1,4 @@
-"""Why the speed of a run is not to be shown: tokens that mean nothing are cheap, and each figure looks better for it."""
+"""Why the speed of a run is not to be shown: tokens that mean nothing are cheap, so all figures look better for it."""
 
 from __future__ import annotations
 

@@ -47,6 +47,8 @@ class Sessions:
     _newest_beat: Beat | None = None
     _beaten: tuple[int, ...] = ()
     """Conversations of the newest beats, which had the same ones; what they add up to is not theirs yet."""
+    _strangers_beaten: bool = False
+    """Whether a stream of no conversation is among them: its number is below 0."""
     _beat_tokens: tuple[int, ...] = ()
     _beat_depths: tuple[int, ...] = ()
     _beat_us: tuple[int, ...] = ()
@@ -90,13 +92,18 @@ class Sessions:
             self._beaten = event.sessions[: min(len(tokens), len(depths))]
             self._beat_tokens = (0,) * len(self._beaten)
             self._beat_us = (-1,) * len(self._beaten)
+            self._strangers_beaten = min(self._beaten, default=0) < 0
         self._beat_tokens = tuple(map(add, self._beat_tokens, tokens))
         self._beat_depths = depths
         if 0 in tokens:
             self._beat_us = tuple(mono_us if n else us for n, us in zip(tokens, self._beat_us, strict=False))
         else:
             self._beat_us = (mono_us,) * len(self._beaten)
-        deepest = max((depth for number, depth in zip(self._beaten, depths, strict=False) if number >= 0), default=0)
+        if self._strangers_beaten:
+            own = [depth for number, depth in zip(self._beaten, depths, strict=False) if number >= 0]
+        else:
+            own = depths[: len(self._beaten)]
+        deepest = max(own, default=0)
         if deepest > self.depth_reached:
             self.depth_reached = deepest
 

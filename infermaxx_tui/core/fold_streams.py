@@ -84,7 +84,9 @@ class Streams:
         if session in self._planting:
             self._planting.discard(session)
             self._holders.add(session)
-        self.in_flight_peak = max(self.in_flight_peak, len(self.open) - self._strangers_open)
+        in_flight = len(self.open) - self._strangers_open
+        if in_flight > self.in_flight_peak:
+            self.in_flight_peak = in_flight
 
     def _no_more_alone(self, session: int, req: int) -> None:
         """A request of a session goes out beside those of others; whoever had its number before is forgotten."""
@@ -106,7 +108,9 @@ class Streams:
         self.decoding += 1
         self._decoding_of[session] = self._decoding_of.get(session, 0) + 1
         self._strangers_decoding += session < 0
-        self.decoding_peak = max(self.decoding_peak, self.decoding - self._strangers_decoding)
+        decoding = self.decoding - self._strangers_decoding
+        if decoding > self.decoding_peak:
+            self.decoding_peak = decoding
         return opened
 
     def ended(self, req: int) -> Open | None:

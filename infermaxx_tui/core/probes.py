@@ -13,9 +13,13 @@ import msgspec
 ProbeKind = Literal["five", "decode", "depth", "streams", "identity", "fit"]
 Part = Literal["decode", "cold", "loaded", "parallel", "identity", "held", "over"]
 """What one request of a probe is for. `decode`: a short prompt, alone. `cold`: a prompt that nothing of is cached, for
-one token. `loaded`: the same prompt once more, then a reply with all of it before. `parallel`: a short prompt beside
+a few tokens. `loaded`: the same prompt once more, then a reply with all of it before. `parallel`: a short prompt beside
 others. `identity`: a short prompt, alone and uncached, of which only the text counts. `held`: as long as the largest
 session that the pool holds. `over`: as long as the smallest that it does not hold."""
+COLD_TOKENS: Final = 8
+"""Of a cold prompt's reply. More than one, as behind a repeated prompt, so that both TTFTs are of the same kind: a vLLM
+that schedules ahead gave the first token of 96 one step later than that of a reply of one (0.26.0 on an H200: by 17 to
+20 ms at every depth, which made a cached prompt look slower than a cold one)."""
 FIVE_DEPTH: Final = 16384
 FIVE_STREAMS: Final = 4
 """Note B's five measures: a prompt of about 16k tokens, and four requests at once."""

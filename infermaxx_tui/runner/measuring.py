@@ -9,7 +9,7 @@ import anyio
 
 from infermaxx_tui.core.events import ProbeAsked
 from infermaxx_tui.core.plan import draw
-from infermaxx_tui.core.probes import Round, rounds
+from infermaxx_tui.core.probes import COLD_TOKENS, Round, rounds
 from infermaxx_tui.core.transcript import Message
 from infermaxx_tui.core.words import FIRST, SECOND
 from infermaxx_tui.runner.context import RunContext
@@ -58,7 +58,7 @@ async def _play(run: RunContext, streams: Streams, one: Round, text: str) -> Non
                 session=_NOBODY,
                 turn=0,
                 kind="probe",
-                max_tokens=1 if one.part == "cold" else probe.max_tokens,
+                max_tokens=min(COLD_TOKENS, probe.max_tokens) if one.part == "cold" else probe.max_tokens,
                 forced=probe.forced,
                 salt=_salt(run, one),
                 announced=partial(_announce, one),

@@ -5,7 +5,14 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from infermaxx_tui.core.events import InstrumentRead, RequestEnded, decode
+from infermaxx_tui.core.events import (
+    InstrumentRead,
+    ProbeAsked,
+    Record,
+    RequestEnded,
+    RequestStarted,
+    decode,
+)
 from infermaxx_tui.core.fold import Fold
 from infermaxx_tui.core.histories.edits import each
 from infermaxx_tui.core.measures import Measure, find
@@ -109,6 +116,19 @@ def test_a_lag_voids_the_times_that_lasted_while_it_did(
     assert found == seen
     if probe_ms is not None and probe_ms > 1:
         assert f"lagged {probe_ms:g} ms while it waited" in (_of(verdict, "ttft.repeat_ms", 2000).reason or "")
+
+
+def test_a_cold_prompt_and_a_repeated_one_have_replies_of_the_same_kind(log: _Lines) -> None:
+    """A server that schedules ahead gives the first token of a long reply a step later than the only one of a short."""
+    records = [record for record in map(decode, log) if isinstance(record, Record)]
+    part = {record.event.req: record.event.part for record in records if isinstance(record.event, ProbeAsked)}
+    asked = [
+        (part[record.event.req], record.event.max_tokens)
+        for record in records
+        if isinstance(record.event, RequestStarted) and record.event.req in part
+    ]
+    assert {tokens for name, tokens in asked if name == "cold"} == {8}
+    assert {tokens for name, tokens in asked if name != "cold"} == {64}
 
 
 def test_speeds_of_a_run_whose_tasks_fail_are_withheld() -> None:

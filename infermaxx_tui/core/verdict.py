@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
@@ -183,6 +184,10 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """Sums of all main-line turns by depth, for a comparison with a control run; None where speeds are withheld."""
 
 
+_NO_TIMES: Final = dict.fromkeys(("ttft_p50_ms", "ttft_p99_ms", "gap_p50_ms", "gap_p99_ms"))
+"""Speeds among what the client reports, as they stand where speeds are withheld."""
+
+
 def judge_run(state: RunState, limits: Limits | None = None, later: Sequence[Prediction] | None = None) -> Verdict:
     """The verdict on what a log says, by the run's own limits, or post hoc by others.
 
@@ -190,8 +195,9 @@ def judge_run(state: RunState, limits: Limits | None = None, later: Sequence[Pre
     """
     meta = state.meta
     demanded = limits if limits is not None else meta.limits if meta is not None else Limits()
-    checks = judge_all(state, demanded)
     hidden = withheld_speed(withheld(state.quality, demanded), state.degenerate, state.inflation, demanded)
+    state = _as_hidden(state, hidden)
+    checks = judge_all(state, demanded)
     return Verdict(
         verdict=overall(checks),
         scenario=meta.scenario if meta is not None else None,
@@ -203,9 +209,7 @@ def judge_run(state: RunState, limits: Limits | None = None, later: Sequence[Pre
         scope=scope(state, {check.name: check for check in checks}, demanded),
         regime=reached(state),
         limits=demanded,
-        instrument=_report(state)
-        if hidden is None
-        else msgspec.structs.replace(_report(state), gap_p50_ms=None, gap_p99_ms=None),
+        instrument=_report(state) if hidden is None else msgspec.structs.replace(_report(state), **_NO_TIMES),
         quality=_quality(state, demanded),
         speed_withheld=hidden,
         server=state.server,
@@ -221,6 +225,14 @@ def judge_run(state: RunState, limits: Limits | None = None, later: Sequence[Pre
         controls=tuple(msgspec.structs.replace(one, evidence=()) for one in findings(state)),
         pace=state.pace if hidden is None else None,
     )
+
+
+def _as_hidden(state: RunState, hidden: str | None) -> RunState:
+    """The state as these limits have it, which may be others than the run's own: without the speed of prefill too."""
+    prefix = state.prefix
+    if hidden is not None:
+        prefix = msgspec.structs.replace(prefix, prefill_tokens_per_s=None, missed_s=None)
+    return msgspec.structs.replace(state, speed_withheld=hidden, prefix=prefix)
 
 
 def exit_code(verdict: Verdict) -> ExitCode:

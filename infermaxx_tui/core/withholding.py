@@ -8,11 +8,18 @@ from infermaxx_tui.core.state import Degenerate
 
 
 def babble(seen: Degenerate, limits: Limits) -> str | None:
-    """Why babble hides the speed: from the share of replies on at which degeneration fails (gpu-and-verdicts §2.7)."""
-    found, n = seen.found.count, seen.replies
-    if not found or found < limits.max_degenerate_share * n:
-        return None
-    return f"{found} of {n} replies degenerate"
+    """Why a run fails by degeneration, which hides its speed too (gpu-and-verdicts §2.7); None if it does not.
+
+    By the share of all replies, by those to recall questions, or by those to the trivial prompts after the run.
+    """
+    found, n, most = seen.found.count, seen.replies, limits.max_degenerate_recalls
+    if found and found >= limits.max_degenerate_share * n:
+        return f"{found} of {n} replies degenerate"
+    if seen.recalls > most:
+        return f"{seen.recalls} recall replies degenerate"
+    if seen.after > most:
+        return f"{seen.after} replies to trivial prompts after the run degenerate"
+    return None
 
 
 def withheld_speed(quality: str | None, seen: Degenerate, inflation: Inflation | None, limits: Limits) -> str | None:

@@ -6,6 +6,7 @@ from infermaxx_tui.core.judges.check import Check, plural, shown_findings
 from infermaxx_tui.core.limits import Limits
 from infermaxx_tui.core.state import RunState
 from infermaxx_tui.core.stats import bound95
+from infermaxx_tui.core.withholding import babble
 
 
 def judge(state: RunState, limits: Limits) -> Check:
@@ -15,8 +16,7 @@ def judge(state: RunState, limits: Limits) -> Check:
     A speed that is too good to be true (core.inflation) is noted, and fails nobody.
     """
     n, found, recalls = state.degenerate.replies, state.degenerate.found, state.degenerate.recalls
-    many, after = found.count > 0 and found.count >= limits.max_degenerate_share * n, state.degenerate.after
-    failed = many or recalls > limits.max_degenerate_recalls or after > limits.max_degenerate_recalls
+    failed, after = babble(state.degenerate, limits) is not None, state.degenerate.after
     advice = None
     if not n and state.degenerate.forced:
         advice = f"blind to degeneration: {_forced(state)}, and nothing was answered freely"

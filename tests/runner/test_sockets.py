@@ -429,7 +429,8 @@ def test_a_run_by_the_servers_own_tokenizer() -> None:
     with served() as url:
         verdict = verdict_of(anyio.run(main, url))
     assert verdict.verdict == "PASS"
-    assert verdict.instrument.anomalies == {}
+    # a reply that came in one clump says how busy this machine was, and nothing of the wire
+    assert set(verdict.instrument.anomalies) <= {"buffered"}
 
 
 def test_a_tokenizer_that_hangs_holds_up_neither_the_streams_nor_a_stop() -> None:

@@ -164,10 +164,20 @@ def roofline_tokens_per_s(
     `accepted`: tokens that a step brings on the average with speculation. None where the bytes are not known. A rate
     above it is no achievement but an error of measurement, or babble (prior-art S70).
     """
-    kv = facts.kv_bytes_per_token.get("fp8" if kv_dtype.startswith("fp8") else "auto")
+    kv = _kv_of(facts, kv_dtype) if depth_tokens else 0
     if not facts.read_bytes_per_token or kv is None:
         return None
     return accepted * bytes_per_s / (facts.read_bytes_per_token + kv * depth_tokens)
+
+
+def _kv_of(facts: ModelFacts, kv_dtype: str) -> int | None:
+    """Bytes of a token in that type; None for one that is neither a width of weights, nor FP8, nor listed itself."""
+    known = facts.kv_bytes_per_token
+    if kv_dtype in known:
+        return known[kv_dtype]
+    if kv_dtype.startswith("fp8"):
+        return known.get("fp8")
+    return known.get("auto") if kv_dtype in WIDTHS else None
 
 
 def facts_lines(facts: ModelFacts, compute: str | None = None) -> tuple[str, ...]:

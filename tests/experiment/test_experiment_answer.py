@@ -248,6 +248,44 @@ def test_a_rate_over_the_roofline_is_flagged_and_one_below_is_not() -> None:
     assert said in "\n".join(answer_lines(found))
 
 
+def test_a_cache_of_a_smaller_type_is_held_against_the_roofline_of_that_type_or_of_none() -> None:
+    experiment = parsed()
+    facts = ModelFacts(read_bytes_per_token=1_000_000, kv_bytes_per_token={"auto": 1000, "fp8": 500})
+    turbo = Forecast(kv_dtype="turboquant_k8v4", kv_bytes_per_token=400)
+
+    def flags(*values: float, **more: object) -> tuple[str, ...]:
+        regime = RegimeReached(kv_cache_dtype="turboquant_k8v4")
+        known = {"facts": facts, "bandwidth_bytes_per_s": 1e9, "regime": regime, **more}
+        row = arm_row(experiment, "auto", 0, speed(*values, depth_tokens=10_000), **known)
+        return answer((first_row(experiment), row)).arms[0].over_roofline
+
+    assert flags(199.0, forecast=turbo) == ()
+    (said,) = flags(201.0, forecast=turbo)
+    assert "over the roofline of 200 " in said
+    assert flags(201.0) == ()
+
+
+def test_the_speed_of_a_start_stands_nowhere_if_that_of_another_start_of_its_arm_is_withheld() -> None:
+    experiment = parsed(LADDER.replace("[vars]", "boots = 2\n[vars]"), MODEL="/m")
+    facts = ModelFacts(read_bytes_per_token=1_000_000_000, kv_bytes_per_token={"auto": 1})
+    known = {"facts": facts, "bandwidth_bytes_per_s": 1e9, "regime": RegimeReached()}
+
+    def said(withheld: str | None) -> str:
+        rows = (
+            arm_row(experiment, "auto", 0, speed(50.0, 51.0)),
+            arm_row(experiment, "fp8", 0, speed(*(() if withheld else (43_217.0,))), speed_withheld=withheld, **known),
+            arm_row(experiment, "fp8", 1, speed(43_217.0, 43_217.0), **known),
+        )
+        found = answer((first_row(experiment), *rows))
+        measures = msgspec.json.encode([(arm.measures, arm.compared, arm.over_roofline) for arm in found.arms]).decode()
+        return "\n".join((*answer_lines(found), measures)).replace(",", "")
+
+    assert "43217" in said(None)
+    assert "roofline" in said(None)
+    assert "43217" not in said("7 of 9 replies degenerate")
+    assert "withheld: 7 of 9 replies degenerate" in said("7 of 9 replies degenerate")
+
+
 @pytest.mark.parametrize(
     ("window", "unlike"),
     [

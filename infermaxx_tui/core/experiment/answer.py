@@ -36,7 +36,7 @@ class ArmAnswer(msgspec.Struct, frozen=True, kw_only=True):
     planned: int
     rows: tuple[ArmRow, ...]
     measures: tuple[Measure, ...]
-    """Values of all starts pooled, in order."""
+    """Values of all starts pooled, in order; none of a speed that is withheld."""
     compared: tuple[Compared, ...] = ()
     """Against the parent; empty for a control."""
     flips: Flips | None = None
@@ -102,7 +102,7 @@ def _arm(one: Settings, by_arm: dict[str, tuple[ArmRow, ...]], first: Registered
     parent = counted(by_arm[one.parent]) if one.parent is not None else ()
     whole = counted(rows)
     withheld = next((row.speed_withheld for row in rows if row.speed_withheld is not None), None)
-    measures = tuple(measure for measure in pooled(whole) if measure.key in asked)
+    measures = tuple(_shown(measure, withheld) for measure in pooled(whole) if measure.key in asked)
     return ArmAnswer(
         settings=one,
         planned=sum(arm == one.arm for arm, _ in first.order),
@@ -117,9 +117,16 @@ def _arm(one: Settings, by_arm: dict[str, tuple[ArmRow, ...]], first: Registered
         identity=identity(whole if one.parent is None else parent, whole),
         withheld=withheld,
         unlike=unlike(parent, whole, len(one.moved), _left_to_server(one)),
-        over_roofline=tuple(over_roofline(whole)),
+        over_roofline=() if withheld is not None else tuple(over_roofline(whole)),
         failed=tuple(_failed(row) for row in rows if row.outcome != "judged"),
     )
+
+
+def _shown(measure: Measure, withheld: str | None) -> Measure:
+    """The figure of an arm; a speed is none if that of any start is withheld, whatever the other starts came to."""
+    if withheld is None or not measure.is_speed:
+        return measure
+    return msgspec.structs.replace(measure, values=(), counts=(), reason=f"withheld: {withheld}")
 
 
 def _failed(row: ArmRow) -> str:

@@ -22,7 +22,7 @@ class Interaction(msgspec.Struct, frozen=True, kw_only=True):
     """One figure of the four arms."""
 
     measure: Measure
-    """Its name, unit, depth and streams; its values are those of both levers together."""
+    """Its name, unit, depth and streams, without values."""
     none: float | None
     a: float | None
     b: float | None
@@ -51,7 +51,7 @@ def interactions(matrix: Matrix, rows: Mapping[str, Sequence[ArmRow]], margin: f
             for one in row.measures:
                 if one.better == "neither" or one.key in shares:
                     continue
-                seen.setdefault(one.key, one)
+                seen.setdefault(one.key, msgspec.structs.replace(one, values=(), reason=None, note=None))
     found = (_interaction(one, arms, margin) for one in seen.values())
     return tuple(one for one in found if one.none is not None or (one.a is not None and one.b is not None))
 

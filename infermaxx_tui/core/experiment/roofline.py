@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+import msgspec
+
 from infermaxx_tui.core.experiment.forecast import told_dtype, told_quantization
 from infermaxx_tui.core.experiment.rows import ArmRow
 from infermaxx_tui.core.measures import number_text
-from infermaxx_tui.core.model_facts import as_loaded, roofline_tokens_per_s
+from infermaxx_tui.core.model_facts import ModelFacts, as_loaded, roofline_tokens_per_s
 
 _DECODE: Final = "decode.tokens_per_s"
 
@@ -21,7 +23,7 @@ def over_roofline(rows: Sequence[ArmRow]) -> Iterator[str]:
         regime = row.regime
         stored = (regime.kv_cache_stored or regime.kv_cache_dtype or "auto") if regime is not None else "auto"
         dtype = told_dtype(row.settings.launch) or (regime.dtype if regime is not None else None)
-        facts = as_loaded(row.facts, dtype, told_quantization(row.settings.launch))
+        facts = _with_kv(as_loaded(row.facts, dtype, told_quantization(row.settings.launch)), row)
         accepted = row.mean_length or 1.0
         for one in row.measures:
             if one.name != _DECODE or not one.values:
@@ -33,3 +35,12 @@ def over_roofline(rows: Sequence[ArmRow]) -> Iterator[str]:
                     f" over the roofline of {roof:,.0f} ({row.bandwidth_bytes_per_s / 1e9:,.0f} GB/s): it is measured"
                     " wrongly, or the replies are worth nothing"
                 )
+
+
+def _with_kv(facts: ModelFacts, row: ArmRow) -> ModelFacts:
+    """With the bytes of a token in the type in which this arm keeps them, where they were reckoned before its start."""
+    told = row.forecast
+    if told is None or told.kv_dtype is None or told.kv_bytes_per_token is None:
+        return facts
+    priced = {told.kv_dtype: told.kv_bytes_per_token, **facts.kv_bytes_per_token}
+    return msgspec.structs.replace(facts, kv_bytes_per_token=priced)

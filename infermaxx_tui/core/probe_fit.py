@@ -6,6 +6,7 @@ smallest session that should not fit is sent, and must be refused.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
@@ -17,7 +18,8 @@ from infermaxx_tui.core.probes import Part, Probe
 
 SERVED: Final = "fit.served_tokens"
 REFUSED: Final = "fit.refused_tokens"
-_REFUSALS: Final = ("too_long", "rejected", "shed")
+_BY_SIZE: Final = re.compile(r"HTTP (?:400|413|422)\b", re.ASCII)
+"""A rejection that may be for the size; who is busy, broken, or asks for a key refuses other prompts too."""
 _SAID: Final = 120
 """Characters of a server's refusal that are quoted."""
 _WHOLE_SHARE: Final = 0.95
@@ -96,7 +98,7 @@ def _seen(aim: Aim, got: ProbeReply, room: Room) -> tuple[int | None, str | None
     wanted = f"a session of {got.wanted_tokens:,} tokens"
     ended = f"{got.outcome}: {got.error or 'no reason given'}"
     if aim.part == "over":
-        if got.outcome in _REFUSALS:
+        if got.outcome == "too_long" or (got.outcome == "rejected" and _BY_SIZE.match(got.error or "")):
             return got.wanted_tokens, None
         if got.outcome != "ok":
             return None, f"{wanted} ended {ended}"

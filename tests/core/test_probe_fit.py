@@ -80,12 +80,20 @@ def test_what_was_served_and_refused_stands_there_in_tokens() -> None:
         (_reply("over", 105_794, counted=105_794), REFUSED, "105,794 tokens should not fit, and was served"),
         (_reply("over", 105_794, counted=60_000), REFUSED, "by the server's count only 60,032 were sent, which do"),
         (_reply("over", 105_794, "stalled"), REFUSED, "ended stalled"),
+        (_reply("over", 105_794, "shed", said="HTTP 503: busy"), REFUSED, "ended shed: HTTP 503: busy"),
+        (_reply("over", 105_794, "rejected", said="HTTP 500: oh"), REFUSED, "ended rejected: HTTP 500: oh"),
+        (_reply("over", 105_794, "rejected", said="HTTP 401: who?"), REFUSED, "ended rejected: HTTP 401: who?"),
     ],
 )
 def test_a_server_that_does_otherwise_proves_nothing_and_it_is_said(reply: ProbeReply, name: str, said: str) -> None:
     found = _figures(reply)[name]
     assert found.values == ()
     assert said in (found.reason or "")
+
+
+@pytest.mark.parametrize(("outcome", "said"), [("too_long", "HTTP 413"), ("rejected", "HTTP 400: no room")])
+def test_a_rejection_that_may_be_for_the_size_is_a_refusal(outcome: str, said: str) -> None:
+    assert _figures(_reply("over", 105_794, outcome, said=said))[REFUSED].values == (105_794.0,)
 
 
 def test_without_a_pool_or_sizes_nothing_is_tried_and_the_reason_stands_there() -> None:

@@ -12,6 +12,7 @@ import msgspec
 from infermaxx_tui.checkpoint import find_checkpoint
 from infermaxx_tui.core.experiment.figures import answers, bandwidth, figures, losses
 from infermaxx_tui.core.experiment.file import Experiment
+from infermaxx_tui.core.experiment.identity import blind_texts
 from infermaxx_tui.core.experiment.levers import Settings
 from infermaxx_tui.core.experiment.order import Step
 from infermaxx_tui.core.experiment.rows import ArmRow, Began
@@ -172,7 +173,7 @@ def with_run(row: ArmRow, run: RunFolder, verdict: Verdict, asked: bool = False)
         answers=answers(state),
         texts=texts(state.probes.replies),
         texts_cut=texts_cut(state.probes.replies),
-        texts_blind=None if verdict.server.foreign is None else f"others used the server: {verdict.server.foreign}",
+        texts_blind=blind_texts(verdict.server, own=bool(row.settings.launch or row.settings.sim)),
         speed_withheld=verdict.speed_withheld,
     )
 

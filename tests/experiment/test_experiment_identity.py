@@ -6,9 +6,10 @@ import pytest
 from experimenttools import arm_row, first_row, parsed
 
 from infermaxx_tui.core.experiment.answer import answer
-from infermaxx_tui.core.experiment.identity import Identity, identity, identity_text
+from infermaxx_tui.core.experiment.identity import Identity, blind_texts, identity, identity_text
 from infermaxx_tui.core.experiment.lines import answer_lines
 from infermaxx_tui.core.measures import Measure
+from infermaxx_tui.core.server_seen import ServerSeen
 
 Texts = dict[str, tuple[str, ...]]
 _SAME: Texts = {"0/0": ("a", "a"), "0/1": ("b", "b")}
@@ -113,3 +114,25 @@ def test_nobody_is_told_of_texts_where_none_were_asked_for() -> None:
     left, right = arm_row(experiment, "auto", 0), arm_row(experiment, "fp8", 0)
     assert identity((left,), (right,)) is None
     assert identity((arm_row(experiment, "auto", 0, texts=_SAME),), ()) is None
+
+
+def test_texts_are_blind_where_others_ran_or_nobody_could_have_seen_them() -> None:
+    quiet = ServerSeen(readings=3)
+    assert blind_texts(quiet, own=False) is None
+    assert "finished 2 more than we sent" in (blind_texts(ServerSeen(readings=3, foreign_requests=2), own=True) or "")
+    assert "counters were not read" in (blind_texts(ServerSeen(), own=False) or "")
+    assert blind_texts(ServerSeen(), own=True) is None
+
+
+def test_a_start_that_is_left_out_is_counted_where_others_are_compared() -> None:
+    experiment = parsed()
+    rows = (
+        arm_row(experiment, "auto", 0, texts=_SAME),
+        arm_row(experiment, "fp8", 0, texts=_SAME),
+        arm_row(experiment, "fp8", 1, texts={"0/0": ("z", "z")}, texts_blind="others used the server"),
+    )
+    found = identity(rows[:1], rows[1:])
+    assert found is not None
+    assert (found.same, found.different, found.blind) == (2, 0, 1)
+    assert "; 1 start left out, where others may have run beside" in identity_text(found, alone=False)
+    assert "left out" not in identity_text(_found(_SAME, _SAME), alone=False)

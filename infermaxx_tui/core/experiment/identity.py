@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from infermaxx_tui.core.experiment.rows import ArmRow
+from infermaxx_tui.core.server_seen import ServerSeen
 
 REPRODUCED: Final = "identity.reproduced"
 
@@ -35,8 +36,22 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     """Of which a reply was cut at its budget: what would have come after that is compared by nobody."""
     starts: tuple[int, int]
     """That answered any, control and arm."""
+    blind: int = 0
+    """Starts that are left out, of both."""
     reason: str | None = None
     """Why nothing can be said; None if something can."""
+
+
+def blind_texts(server: ServerSeen, own: bool) -> str | None:
+    """Why the texts of a run are held against nobody's: requests of others ran beside them, or may have.
+
+    `own`: the server was started for the run, so that nobody else knows of it. None if they may be compared.
+    """
+    if server.foreign is not None:
+        return f"others used the server: {server.foreign}"
+    if not own and not server.readings:
+        return "nobody knows whether others used the server: its counters were not read"
+    return None
 
 
 def identity(control: Sequence[ArmRow], arm: Sequence[ArmRow]) -> Identity | None:
@@ -48,7 +63,7 @@ def identity(control: Sequence[ArmRow], arm: Sequence[ArmRow]) -> Identity | Non
     asked = max(planned, len({key for row in (*control, *arm) for key in row.texts}))
     if not asked or not control or not arm:
         return None
-    blind = next((row.texts_blind for row in (*control, *arm) if row.texts_blind is not None), None)
+    reasons = {(row.arm, row.boot): row.texts_blind for row in (*control, *arm) if row.texts_blind is not None}
     control, arm = _seeing(control), _seeing(arm)
     left, right = _texts(control), _texts(arm)
     both = sorted(left.keys() & right.keys())
@@ -64,7 +79,8 @@ def identity(control: Sequence[ArmRow], arm: Sequence[ArmRow]) -> Identity | Non
         different=len(pairs) - same,
         cut=len({key for row in (*control, *arm) for key in row.texts_cut} & set(both)),
         starts=(_starts(control), _starts(arm)),
-        reason=_why_not(len(both), len(stable), blind),
+        blind=len(reasons),
+        reason=_why_not(len(both), len(stable), next(iter(reasons.values()), None)),
     )
 
 
@@ -105,6 +121,8 @@ def identity_text(one: Identity, alone: bool) -> str:
         how += f"; {one.cut} cut at their budget, the same only so far"
     if one.asked > one.prompts:
         how += f"; {one.asked - one.prompts} of {one.asked} not answered whole twice by both"
+    if one.blind:
+        how += f"; {one.blind} {'starts' if one.blind > 1 else 'start'} left out, where others may have run beside"
     if alone:
         return f"{said} in all repetitions ({how})"
     if one.reason is not None:

@@ -16,19 +16,22 @@ from pathlib import Path
 from typing import Final
 
 _WATCH: Final = """
+wait_gone() {
+    tries=0
+    while [ "$tries" -lt "$1" ] && kill -s 0 -- "-$group" 2>/dev/null; do
+        sleep 0.1
+        tries=$((tries + 1))
+    done
+}
 read group || exit 0
 read word && exit 0
 kill -s TERM -- "-$group" 2>/dev/null || exit 0
-tries=0
-while [ "$tries" -lt 100 ] && kill -s 0 -- "-$group" 2>/dev/null; do
-    sleep 0.1
-    tries=$((tries + 1))
-done
-kill -s KILL -- "-$group" 2>/dev/null
+wait_gone 100
+kill -s KILL -- "-$group" 2>/dev/null && wait_gone 100
 exit 0
 """
 """A second line says that all is over; the end of the pipe without it says that the launcher is gone. The group is then
-asked to end, and killed after 10 s."""
+asked to end, and killed after 10 s; one that was killed has up to 10 s more to give its memory back."""
 _BEGIN: Final = 'echo $$ >&0; exec "$@" </dev/null'
 """Tells the keeper the own process, which leads its group, and becomes the server."""
 _SHELL: Final = "/bin/sh"

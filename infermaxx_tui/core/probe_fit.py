@@ -22,7 +22,7 @@ _BY_SIZE: Final = re.compile(r"HTTP (?:400|413|422)\b", re.ASCII)
 """A rejection that may be for the size; who is busy, broken, or asks for a key refuses other prompts too."""
 _SAID: Final = 120
 """Characters of a server's refusal that are quoted."""
-_WHOLE_SHARE: Final = 0.95
+WHOLE_SHARE: Final = 0.95
 """Of the size that was wanted: prompts are cut where a message ends, and a reply may end early."""
 
 
@@ -113,7 +113,7 @@ def _seen(aim: Aim, got: ProbeReply, room: Room) -> tuple[int | None, str | None
     if got.prompt_tokens is None:
         return None, "the server did not count the prompt's tokens"
     counted = got.prompt_tokens + (got.tokens or 0)
-    if got.wanted_tokens and counted < _WHOLE_SHARE * got.wanted_tokens:
+    if got.wanted_tokens and counted < WHOLE_SHARE * got.wanted_tokens:
         return None, f"{wanted} was sent, and the server counts {counted:,} of it: the rest was cut off"
     return counted, None
 

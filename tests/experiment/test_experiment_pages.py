@@ -267,6 +267,24 @@ def test_a_prompt_that_was_not_served_proves_nothing_and_the_table_says_so() -> 
     assert f"not proved: {why}" in html_text(found, "f")
 
 
+def test_a_prompt_of_another_size_proves_nothing_of_a_session() -> None:
+    """A probe may have sizes of its own, and a start another pool; the middle of two prompts was sent by nobody."""
+    found = _ladder(
+        Measure(name=SERVED, unit="tokens", values=(49_860.0, 12_000.0), planned=2),
+        Measure(name=REFUSED, unit="tokens", values=(106_767.0,)),
+    )
+    said = markdown_text(found, "f")
+    assert "served: a request of 49,860 tokens, as long as middle (1 of 2 starts)" in said
+    assert "not proved by a refused prompt: the prompt that was refused had 106,767 tokens" in said
+    small = _ladder(
+        Measure(name=SERVED, unit="tokens", values=(12_000.0,)),
+        Measure(name=REFUSED, unit="tokens", reason="a session of 105,794 tokens ended shed: HTTP 503"),
+    )
+    assert "not proved by a served prompt: the prompt that was served had 12,000 tokens" in markdown_text(small, "f")
+    assert "not proved by a refused prompt: a session of 105,794 tokens ended shed" in markdown_text(small, "f")
+    assert "not proved: the prompt that was served had 12,000 tokens" in html_text(small, "f")
+
+
 def test_the_fleet_has_no_empty_columns_and_names_each_experiment_once() -> None:
     found = _answer()
     table = fleet_table((("20261202-x", found), ("20261201-x", found)))

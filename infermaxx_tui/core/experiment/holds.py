@@ -13,7 +13,7 @@ from infermaxx_tui.core.experiment.cells import Cell, Table
 from infermaxx_tui.core.experiment.rows import Registered
 from infermaxx_tui.core.kv_report import fit
 from infermaxx_tui.core.measures import Measure
-from infermaxx_tui.core.probe_fit import REFUSED, SERVED, Room, aims
+from infermaxx_tui.core.probe_fit import REFUSED, SERVED, WHOLE_SHARE, Aim, Room, aims
 
 _LISTED = 24
 """Sessions with a row of their own, the largest first; the smaller ones are in the sums."""
@@ -97,15 +97,35 @@ def _cell(arm: ArmAnswer, tokens: int, first: Registered) -> Cell:
 
 def _tried(arm: ArmAnswer, tokens: int, first: Registered, room: Room) -> str:
     """What became of the prompt that stood for a session of this size; empty where none did."""
-    held, over = aims(first.peaks_tokens, room)
-    for aim, name, word in ((held, SERVED, "served"), (over, REFUSED, "refused")):
+    for aim, name, word in _aimed(first, room):
         one = _measure(arm, name)
         if one is None or aim.tokens != tokens:
             continue
-        if one.median is None:
-            return f"not proved: {one.reason}"
-        return f"{word}: {one.median:,.0f} tokens, {len(one.values)} of {one.planned} starts"
+        proof = _proof(one, tokens)
+        if not proof:
+            return f"not proved: {_why_not(one, aim, word)}"
+        return f"{word}: {min(proof):,.0f} tokens, {len(proof)} of {one.planned} starts"
     return ""
+
+
+def _aimed(first: Registered, room: Room) -> Iterator[tuple[Aim, str, str]]:
+    """What is to be proved of the sessions: the size, the name of its figure, and the word for it."""
+    yield from zip(aims(first.peaks_tokens, room), (SERVED, REFUSED), ("served", "refused"), strict=True)
+
+
+def _proof(one: Measure, tokens: int) -> list[float]:
+    """Prompts of those starts in which one as long as that was served, or one no longer was refused.
+
+    A start with another pool, or a probe with sizes of its own, tried another size.
+    """
+    if one.name == SERVED:
+        return [value for value in one.values if value >= WHOLE_SHARE * tokens]
+    return [value for value in one.values if value <= tokens]
+
+
+def _why_not(one: Measure, aim: Aim, word: str) -> str:
+    tried = ", ".join(f"{value:,.0f}" for value in one.values)
+    return one.reason or aim.why or f"the prompt that was {word} had {tried} tokens"
 
 
 def _measure(arm: ArmAnswer, name: str) -> Measure | None:
@@ -124,17 +144,16 @@ def holds_lines(arm: ArmAnswer, first: Registered) -> Iterator[str]:
         f" (largest request each, counted by {counted_by(first)}), {_together(room, sessions)} together"
         + (f"; over it: {shown}" if over else "")
     )
-    for name, word in ((SERVED, "served"), (REFUSED, "refused")):
+    for aim, name, word in _aimed(first, room):
         one = _measure(arm, name)
         if one is None:
             continue
-        if one.median is None:
-            proved = "not proved" if name == SERVED or "should not fit" in (one.reason or "") else "not tried"
-            yield f"{proved} by a {word} prompt: {one.reason}"
-        else:
-            size = aims(first.peaks_tokens, room)[name == REFUSED].tokens
-            whose = next((whose for whose, tokens in sessions if tokens == size), "a session")
-            yield (
-                f"{word}: a request of {one.median:,.0f} tokens, as long as {whose}"
-                f" ({len(one.values)} of {one.planned} starts)"
-            )
+        proof = [] if aim.tokens is None else _proof(one, aim.tokens)
+        if not proof:
+            tried = name == SERVED or one.values or "a session of" in (one.reason or "")
+            yield f"{'not proved' if tried else 'not tried'} by a {word} prompt: {_why_not(one, aim, word)}"
+            continue
+        whose = next(whose for whose, tokens in sessions if tokens == aim.tokens)
+        yield (
+            f"{word}: a request of {min(proof):,.0f} tokens, as long as {whose} ({len(proof)} of {one.planned} starts)"
+        )

@@ -47,6 +47,21 @@ def test_no_movement_is_written_as_an_answer() -> None:
     assert next(iter(since_lines(found))) == "ladder: now against last: no movement"
 
 
+def test_a_figure_that_nobody_took_this_time_is_counted_and_not_dropped() -> None:
+    experiment = parsed()
+    pool = Measure(name="pool.tokens", unit="tokens", values=(65_536.0,), better="more")
+    noted = Measure(name="depth.reached_tokens", unit="tokens", values=(900.0,))
+
+    def one(*more: Measure) -> Answer:
+        rows = [arm_row(experiment, arm, boot, speed(99.9, 100.1), *more) for boot in (0, 1) for arm in ("auto", "fp8")]
+        return answer((first_row(experiment), *rows))
+
+    found = _since(one(), one(pool, noted))
+    assert (found.drift, [arm.missing for arm in found.arms]) == ("none", [1, 1])
+    assert next(iter(since_lines(found))) == "ladder: now against last: no movement, 2 figures cannot say"
+    assert [arm.missing for arm in _since(one(pool), one(pool)).arms] == [0, 0]
+
+
 def test_another_engine_is_not_like_for_like() -> None:
     found = _since(_answer(50.0, 50.1, engine="vllm 0.33.0"), _answer(100.0, 100.1))
     assert found.drift == "not_compared"

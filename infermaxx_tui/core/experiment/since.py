@@ -40,7 +40,7 @@ class ArmSince(msgspec.Struct, frozen=True, kw_only=True):
     single: int = 0
     """Figures with one value a side, which show neither."""
     missing: int = 0
-    """Figures that one side has no value of, a withheld speed among them."""
+    """Figures that one side has no value of, a withheld speed and one that is not even named now among them."""
     words: tuple[str, ...] = ()
     """Verdicts of its starts now, with the checks that stand against them."""
     words_last: tuple[str, ...] | None = None
@@ -121,13 +121,15 @@ def _arm(now: ArmAnswer, last: ArmAnswer | None, margin: float) -> ArmSince:
     judged = [one for one in now.measures if one.better != "neither"]
     found = [(one, movement(last.rows, now.rows, one.key, margin)) for one in judged]
     outcomes = [change.outcome for _, change in found]
+    known = {one.key for one in judged}
+    gone = [one for one in last.measures if one.better != "neither" and one.values and one.key not in known]
     return replace(
         said,
         moved=tuple((one, change) for one, change in found if change.outcome in ("up", "down")),
         unresolved=outcomes.count("unresolved"),
         same=outcomes.count("no_movement"),
         single=outcomes.count("single"),
-        missing=outcomes.count("missing"),
+        missing=outcomes.count("missing") + len(gone),
     )
 
 

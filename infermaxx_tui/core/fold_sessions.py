@@ -99,10 +99,9 @@ class Sessions:
             self._beat_us = tuple(mono_us if n else us for n, us in zip(tokens, self._beat_us, strict=False))
         else:
             self._beat_us = (mono_us,) * len(self._beaten)
+        own = depths[: len(self._beaten)]
         if self._strangers_beaten:
-            own = [depth for number, depth in zip(self._beaten, depths, strict=False) if number >= 0]
-        else:
-            own = depths[: len(self._beaten)]
+            own = tuple(depth for number, depth in zip(self._beaten, depths, strict=False) if number >= 0)
         deepest = max(own, default=0)
         if deepest > self.depth_reached:
             self.depth_reached = deepest

@@ -21,7 +21,7 @@ from infermaxx_tui.core.experiment.rows import ArmRow
 from infermaxx_tui.exitcodes import ExitCode
 from infermaxx_tui.experiment.ahead import ahead_lines
 from infermaxx_tui.experiment.conduct import conditions_of, conduct, open_folder, read_experiment
-from infermaxx_tui.experiment.folder import SUBFOLDER, ExperimentFolder, find, list_experiments
+from infermaxx_tui.experiment.folder import SUBFOLDER, ExperimentFolder, asked_otherwise, find, list_experiments
 from infermaxx_tui.experiment.swept import last_lines
 from infermaxx_tui.flags import UsageError
 from infermaxx_tui.follow import StatusLine
@@ -50,7 +50,10 @@ def experiment(
     if args.dry_run:
         emit(ahead_lines(asked, root, args.no_gpu))
         return ExitCode.PASS
+    other = None if args.new else asked_otherwise(root, asked.experiment.name, asked.sha256)
     folder, again = open_folder(root, asked, anew=args.new)
+    if other is not None and not again:
+        narrate(f"{other.id} has starts left, and was asked otherwise or by another version: this one starts anew")
     narrate(f"experiment {folder.path}" + (": goes on where it was left (--new starts anew)" if again else ""))
     came = conduct(conditions_of(asked, str(root), args.api_key_env, args.no_gpu), folder, status, narrate)
     code = show(folder, args.json, emit)

@@ -136,6 +136,19 @@ def unfinished(root: Path, name: str, file_sha256: str) -> ExperimentFolder | No
     return None
 
 
+def asked_otherwise(root: Path, name: str, file_sha256: str) -> ExperimentFolder | None:
+    """The newest experiment of that name, if it has steps left and was asked in other words; None if it is not so.
+
+    Words differ too where the program that wrote them knew other keys.
+    """
+    for folder in list_experiments(root):
+        for rows in _readable(folder):
+            first = registered(rows)
+            if first is not None and first.experiment == name:
+                return folder if first.file_sha256 != file_sha256 and left(rows) else None
+    return None
+
+
 def _readable(folder: ExperimentFolder) -> Iterator[tuple[AnyRow, ...]]:
     try:
         yield folder.rows()

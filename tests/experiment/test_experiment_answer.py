@@ -139,6 +139,20 @@ def test_a_claim_is_scored_by_the_ratio(pools: tuple[float, float | None], resul
     assert answer((first_row(experiment, text), *rows)).claims[0].result == result
 
 
+@pytest.mark.parametrize(("degeneration", "shown"), [("pass", True), ("fail", False)])
+def test_a_row_of_a_program_that_still_showed_the_speed_of_babble_shows_none(degeneration: str, shown: bool) -> None:
+    experiment = parsed()
+    rows = (
+        arm_row(experiment, "auto", 0, speed(100.0, 101.0)),
+        arm_row(experiment, "fp8", 0, speed(150.0, 151.0), checks={"degeneration": degeneration}),
+    )
+    arm = answer((first_row(experiment), *rows)).arms[1]
+    (figure,) = arm.measures
+    assert bool(figure.values) is shown
+    assert (arm.withheld is None) is shown
+    assert (arm.compared[0].movement.outcome == "missing") is not shown
+
+
 _SPEED_CLAIM = """
 [[predictions]]
 claim = "decode stays as it is"

@@ -101,7 +101,7 @@ def _arm(one: Settings, by_arm: dict[str, tuple[ArmRow, ...]], first: Registered
     rows = by_arm[one.arm]
     parent = counted(by_arm[one.parent]) if one.parent is not None else ()
     whole = counted(rows)
-    withheld = next((row.speed_withheld for row in rows if row.speed_withheld is not None), None)
+    withheld = next((row.hidden for row in rows if row.hidden is not None), None)
     measures = tuple(_shown(measure, withheld) for measure in pooled(whole) if measure.key in asked)
     return ArmAnswer(
         settings=one,

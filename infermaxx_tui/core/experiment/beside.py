@@ -20,7 +20,7 @@ def movement(control: Sequence[ArmRow], arm: Sequence[ArmRow], key: Key, margin:
     """How one figure moved; a speed of an arm whose gate failed is not compared."""
     speed = any(one.is_speed for row in (*control, *arm) for one in row.measures if one.key == key)
     for side, rows in (("the control", control), ("the arm", arm)):
-        why = next((row.speed_withheld for row in rows if row.speed_withheld is not None), None)
+        why = next((row.hidden for row in rows if row.hidden is not None), None)
         if speed and why is not None:
             return Movement(outcome="missing", reason=f"speed of {side} is withheld: {why}")
     return moved(by_boot(control, key), by_boot(arm, key), margin)

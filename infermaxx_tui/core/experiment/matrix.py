@@ -89,8 +89,8 @@ def _middle(measure: Measure, rows: Sequence[ArmRow]) -> tuple[float | None, str
     """The median over all starts, or None and why; the speed of a start whose gate failed is no speed."""
     values: list[float] = []
     for row in rows:
-        if measure.is_speed and row.speed_withheld is not None:
-            return None, f"withheld in {row.arm}: {row.speed_withheld}"
+        if measure.is_speed and row.hidden is not None:
+            return None, f"withheld in {row.arm}: {row.hidden}"
         values += [value for one in row.measures if one.key == measure.key for value in one.values]
     if not values:
         name = rows[0].arm if rows else "an arm"

@@ -115,6 +115,12 @@ class ArmRow(Row, frozen=True, kw_only=True, tag="arm"):
     """Seconds from the start of the runner to the first line of its run: what was asked of the server's parser, the
     server's start, and what the run looked at first. None where none began."""
 
+    @property
+    def hidden(self) -> str | None:
+        """Why no speed of it is to be shown, also where it was judged by a program that still showed one."""
+        babbles = self.checks.get("degeneration") == "fail"
+        return self.speed_withheld or ("degeneration fails it" if babbles else None)
+
 
 class Closed(Row, frozen=True, kw_only=True, tag="closed"):
     """All steps have a row, or somebody asked to stop."""

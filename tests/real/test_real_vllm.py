@@ -270,7 +270,11 @@ def _nowhere(verdict: Verdict, folder: Path) -> None:
 
 
 def test_the_five_measures_streams_and_identity_on_a_real_server(url: str, tmp_path: Path) -> None:
-    """Speeds are whatever this machine has; what must hold is that they were cold, cached, counted and repeated."""
+    """Speeds are whatever this machine has; what must hold is that they were cold, cached, counted and repeated.
+
+    An experiment draws its tags, and this model loses or babbles on some: its verdict is whatever it earns, and where
+    it babbles its speeds are withheld.
+    """
     file = Path(__file__).with_name("cpu-five.toml")
     command = [sys.executable, "-m", "infermaxx_tui", "experiment", str(file), "--set", f'vars.URL="{url}"', "--json"]
     done = subprocess.run([*command, "--runs-dir", str(tmp_path)], capture_output=True, check=False, timeout=1400)
@@ -281,16 +285,19 @@ def test_the_five_measures_streams_and_identity_on_a_real_server(url: str, tmp_p
     assert done.returncode == 0, done.stderr.decode()
     (arm,) = found.arms
     (row,) = arm.rows
-    assert row.checks["recall"] == "pass"
+    assert (row.outcome, "recall" in row.checks) == ("judged", True)
     by_key = {one.key: one for one in arm.measures}
     hits = by_key["ttft.repeat_hit_tokens", 512, 1]
-    assert len(hits.values) == 2
+    assert len(hits.values) == 3
     assert all(384 <= value <= 512 for value in hits.values)
-    assert by_key["aggregate.admitted", 0, 4].values == (4.0, 4.0)
-    assert by_key["aggregate.admitted", 0, 2].values == (2.0,)
+    assert by_key["aggregate.admitted", 0, 4].values == (4.0, 4.0, 4.0)
+    assert by_key["aggregate.admitted", 0, 2].values == (2.0, 2.0, 2.0)
     for name, depth in (("decode.tokens_per_s", 0), ("decode.tokens_per_s", 512), ("prefill.tokens_per_s", 512)):
         one = by_key[name, depth, 1]
-        assert one.values or "lagged" in (one.reason or ""), one
+        if arm.withheld is None:
+            assert one.values or "lagged" in (one.reason or ""), one
+        else:
+            assert one.values == (), one
     assert arm.identity is not None
     assert (arm.identity.prompts, arm.identity.control_same) == (2, 2)
 

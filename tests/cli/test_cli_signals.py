@@ -101,7 +101,7 @@ def _shell(script: str, port: int) -> str:
 
 
 def test_a_signal_before_the_run_begins_leaves_nothing_behind(place: Place, small: Path, free_port: int) -> None:
-    slow = _shell("trap : TERM; touch started; sleep 600 & wait; touch stopped", free_port)
+    slow = _shell("trap 'touch stopped; exit' TERM; touch started; sleep 600 & wait", free_port)
     with place.started("run", str(small), "--headless", "--set", slow) as command:
         until((place.root / "started").exists)
         command.process.send_signal(signal.SIGINT)

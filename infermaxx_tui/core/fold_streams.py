@@ -66,7 +66,9 @@ class Streams:
             opened.ask = ask
 
     def started(self, event: RequestStarted, mono_us: int) -> None:
-        """A request was sent."""
+        """A request was sent; one that had its number has ended by now, though the log never said so."""
+        if event.req in self.open:
+            self.ended(event.req)
         session = event.session
         opened = Open(session, mono_us)
         if self._asks:
@@ -76,7 +78,7 @@ class Streams:
                 opened.beside_other = True
                 break
         if self._alone:
-            self._no_more_alone(session, event.req)
+            self._no_more_alone(session)
         if not opened.beside_other:
             self._alone[event.req] = session
         self.open[event.req] = opened
@@ -88,12 +90,11 @@ class Streams:
         if in_flight > self.in_flight_peak:
             self.in_flight_peak = in_flight
 
-    def _no_more_alone(self, session: int, req: int) -> None:
-        """A request of a session goes out beside those of others; whoever had its number before is forgotten."""
+    def _no_more_alone(self, session: int) -> None:
+        """A request of a session goes out beside those of others."""
         for known, other in tuple(self._alone.items()):
             if other != session:
                 self.open[known].beside_other = True
-            if other != session or known == req:
                 del self._alone[known]
 
     def first_token(self, req: int) -> Open | None:

@@ -21,9 +21,10 @@ from typing import Literal
 
 import msgspec
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tui"))
+sys.path.extend(str(Path(__file__).resolve().parents[1] / folder) for folder in ("tui", "shared"))
 
-from ptytools import PROGRAM, Terminal, environment, lines_with, until
+from living import until
+from ptytools import PROGRAM, Terminal, environment, lines_with
 
 from infermaxx_tui.core.events import Beat, Record, RequestEnded, RunEnded
 from infermaxx_tui.core.stats import LogHistogram, quantile

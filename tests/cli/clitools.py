@@ -9,14 +9,14 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import pytest
+from living import PATIENCE_S, until
 
 from infermaxx_tui.cli import main
 from infermaxx_tui.core.events import AnyEvent, Record
@@ -24,11 +24,7 @@ from infermaxx_tui.core.words import FIRST, SECOND
 from infermaxx_tui.log import read_log
 from infermaxx_tui.rundir import RUN_ID, RunFolder
 
-T = TypeVar("T")
-
 PROGRAM = (sys.executable, "-m", "infermaxx_tui")
-PATIENCE_S = 60.0
-"""After this a test gives up waiting: a bound on a hang, not on speed."""
 
 
 class Done(NamedTuple):
@@ -164,16 +160,6 @@ class Command:
         for pipe in (self.process.stdout, self.process.stderr):
             if pipe is not None:
                 pipe.close()
-
-
-def until(look: Callable[[], T | None]) -> T:
-    """What `look` gives once it gives something that counts."""
-    give_up = time.monotonic() + PATIENCE_S
-    pause = threading.Event()
-    while not (found := look()):
-        assert time.monotonic() < give_up, "waited in vain"
-        pause.wait(0.02)
-    return found
 
 
 def kill_runner(folder: Path) -> None:

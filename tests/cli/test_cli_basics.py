@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from clitools import PROGRAM, Done, Place, chat_line, until
+from clitools import PROGRAM, Done, Place, chat_line
+from living import until
 
 import infermaxx_tui
 from infermaxx_tui import runlist

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import psutil
 import pytest
-from clitools import Command, Place, kill_runner, until
+from clitools import Command, Place, kill_runner
+from living import until
 
 from infermaxx_tui.core.experiment.rows import AnyRow, ArmRow, Began, Closed, Registered, decode_rows
 from infermaxx_tui.rundir import RunFolder

@@ -7,7 +7,8 @@ import signal
 from pathlib import Path
 
 import pytest
-from clitools import SCENARIO, Place, decoding, kill_runner, log_of, sim, until, write_small
+from clitools import SCENARIO, Place, decoding, kill_runner, log_of, sim, write_small
+from living import until
 
 from infermaxx_tui.core import events as ev
 from infermaxx_tui.exitcodes import ExitCode

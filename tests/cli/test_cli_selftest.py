@@ -10,7 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from clitools import PROGRAM, Place, until
+from clitools import PROGRAM, Place
+from living import until
 
 from infermaxx_tui.certificate import Certificate
 from infermaxx_tui.core.histories.bases import BASES

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from clitools import Command, Place, decoding, kill_runner, log_of, sim, until
+from clitools import Command, Place, decoding, kill_runner, log_of, sim
+from living import lives, until
 
 from infermaxx_tui.core import events as ev
 from infermaxx_tui.exitcodes import ExitCode
@@ -184,11 +185,7 @@ def test_what_a_server_leaves_behind_is_ended_too(tmp_path: Path) -> None:
     child = int(until(lambda: (tmp_path / "log").read_text(encoding="ascii").partition("child ")[2].strip()))
     server.stop()
     assert not server.alive
-    until(lambda: not Path(f"/proc/{child}").exists() or _is_zombie(child))
-
-
-def _is_zombie(pid: int) -> bool:
-    return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] == "Z"
+    until(lambda: not lives(child))
 
 
 def test_a_command_that_is_not_there_starts_nothing(place: Place, small: Path) -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from infermaxx_tui.core.experiment.forecast import Card, Forecast, forecast, forecast_lines, option, pool_text
+from infermaxx_tui.core.experiment.commandline import option
+from infermaxx_tui.core.experiment.forecast import Card, Forecast, forecast, forecast_lines, pool_text
 from infermaxx_tui.core.kv_pool import GIB
 from infermaxx_tui.core.model_facts import ModelFacts, as_loaded, model_facts
 

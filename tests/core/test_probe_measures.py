@@ -149,6 +149,16 @@ def test_scaling_is_held_against_one_stream_of_the_same_run() -> None:
     assert find(without, ("aggregate.scaling", 0, 4)) is None
 
 
+def test_scaling_takes_one_stream_of_its_own_probe_and_says_where_another_measured_that() -> None:
+    both, four = Probe(kind="streams", streams=(1, 4), n=1), Probe(kind="streams", streams=(4,), n=1)
+    mine = [*_parallel((0, 1_000_000)), *_parallel(*[(0, 2_000_000)] * 4)]
+    slower = [_with(one, probe=1) for one in (*_parallel((0, 2_000_000)), *_parallel(*[(0, 2_000_000)] * 4))]
+    found = probe_measures((both, both, four), (*mine, *slower, *(_with(one, probe=2) for one in mine[1:])))
+    scaling = [(one.probe, one.values, one.note) for one in found if one.name == "aggregate.scaling"]
+    apart = "one stream was measured by another probe, at another time"
+    assert scaling == [(0, (2.0,), None), (1, (4.0,), None), (2, (2.0,), apart)]
+
+
 def test_a_blind_client_gives_no_speed_and_still_what_is_none() -> None:
     found = probe_measures(
         (_DEPTH,), (_COLD, _LOADED), lambda time_ms, _lag_ms: ("it lagged",) if time_ms < 200 else ()

@@ -49,6 +49,24 @@ def test_two_honest_arms_are_quoted_with_what_moved_and_what_did_not() -> None:
     assert "fp8 / auto = 1.995 (one value a side, so no spread); said" in single
 
 
+def test_two_probes_of_one_start_are_one_start_and_are_said_to_be_two() -> None:
+    """Both took four at once; their values hang together as those of one start do."""
+    experiment = parsed()
+    replace = msgspec.structs.replace
+    rows = [
+        arm_row(experiment, arm, 0, *(replace(speed(at, at + 0.1), probe=probe) for probe in range(2)))
+        for arm, at in (("auto", 50.0), ("fp8", 55.0))
+    ]
+    found = answer((first_row(experiment), *rows))
+    pair = found.arms[1].compared[0]
+    assert (pair.movement.boots, pair.movement.n) == ((1, 1), (4, 4))
+    assert (pair.measure.probe, pair.measure.note) == (None, "taken by 2 probes, at different times of the run")
+    assert "one start a side" in _rows(*rows)
+    blind = arm_row(experiment, "auto", 0, replace(speed(50.0), probe=0), replace(speed(), probe=1, reason="cut"))
+    alone = answer((first_row(experiment), blind)).arms[0].measures[0]
+    assert (alone.probe, alone.note, alone.reason) == (0, None, "cut")
+
+
 def test_the_speed_of_an_arm_whose_gate_failed_is_withheld_and_not_compared() -> None:
     experiment = parsed()
     good = arm_row(experiment, "auto", 0, speed(50.0, 51.0))

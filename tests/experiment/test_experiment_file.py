@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from experimenttools import LADDER, parsed
 
+from infermaxx_tui.core.experiment.commandline import command
 from infermaxx_tui.core.experiment.file import parse_experiment
-from infermaxx_tui.core.experiment.levers import command, settings
+from infermaxx_tui.core.experiment.levers import settings
 from infermaxx_tui.core.experiment.order import steps
 from infermaxx_tui.core.scenario import ScenarioError, parse_scenario
 from infermaxx_tui.shipped import experiment_files, find_scenario

@@ -10,10 +10,11 @@ import pytest
 from experimenttools import LADDER, arm_row, first_row, parsed, speed
 
 from infermaxx_tui.core.experiment.answer import Answer, answer
-from infermaxx_tui.core.experiment.curves import chart_svg, charts, svg_text
+from infermaxx_tui.core.experiment.curves import charts
 from infermaxx_tui.core.experiment.fleet import fleet_table
 from infermaxx_tui.core.experiment.holds import holds_table
 from infermaxx_tui.core.experiment.page import fleet_html, html_text, markdown_text
+from infermaxx_tui.core.experiment.svg import chart_svg, svg_text
 from infermaxx_tui.core.experiment.table import arms_table
 from infermaxx_tui.core.measures import Measure
 from infermaxx_tui.core.probe_fit import REFUSED, SERVED
@@ -153,6 +154,53 @@ def test_each_question_has_its_picture_and_axes_begin_at_zero() -> None:
     ]
     together = titles["all streams together against how many"]
     assert [point.y for point in together.curves[0].points] == [300.0, 900.0]
+
+
+def _two_probes(first: int | None, second: int | None) -> Answer:
+    """Two depths by one probe, and the second one and a third by another, in two starts."""
+    experiment = parsed()
+
+    def taken(*values: float, depth_tokens: int, probe: int | None) -> Measure:
+        return msgspec.structs.replace(speed(*values, depth_tokens=depth_tokens), probe=probe)
+
+    rows = [
+        arm_row(
+            experiment,
+            "auto",
+            boot,
+            taken(40 + boot, 41 + boot, depth_tokens=0, probe=first),
+            taken(30 + boot, 31 + boot, depth_tokens=16384, probe=first),
+            taken(20 + boot, 21 + boot, depth_tokens=16384, probe=second),
+            taken(10 + boot, 11 + boot, depth_tokens=63000, probe=second),
+        )
+        for boot in range(2)
+    ]
+    return answer((first_row(experiment), *rows))
+
+
+def _joined(svg: str) -> list[int]:
+    """Points of each line that is drawn."""
+    return sorted(len(part.split('"')[0].split()) for part in svg.split('points="')[1:])
+
+
+def test_only_what_one_probe_took_turn_by_turn_is_joined_and_the_rest_is_said_to_stand_apart() -> None:
+    found = _two_probes(0, 1)
+    why = "taken by another probe, at another time of the run"
+    listed = "41 at 0 (n 4), 31 at 16,384 (n 4); apart: 21 at 16,384 (n 4), 11 at 63,000 (n 4)"
+    assert _joined(svg_text(found)) == [2, 2]
+    for text in (svg_text(found), html_text(found, "f"), markdown_text(found, "f")):
+        assert why in text
+    assert listed in markdown_text(found, "f")
+    together = _two_probes(0, 0)
+    assert _joined(svg_text(together)) == [3]
+    assert why not in svg_text(together) + html_text(together, "f") + markdown_text(together, "f")
+
+
+def test_where_nobody_knows_which_probe_took_a_figure_nothing_is_joined() -> None:
+    found = _two_probes(None, None)
+    assert _joined(svg_text(found)) == []
+    for text in (svg_text(found), html_text(found, "f"), markdown_text(found, "f")):
+        assert "an older version noted these" in text
 
 
 def test_a_figure_that_was_taken_once_has_a_badge_and_each_table_its_regime() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from living import lives, until
 from sensortools import HERE, SERVER, Played
 
 from infermaxx_tui.core.events import GpuProbed, GpuRead
@@ -162,13 +163,13 @@ def command(text: str, now: Time | None = None) -> LinesSource:
 
 
 def until_read(source: LinesSource, slow: bool = True) -> tuple[GpuReading, ...]:
-    """Rounds until there is something; bounded, and without sleeping longer than a program takes."""
-    for _ in range(400):
-        readings = source.read(slow)
-        if readings and readings[0].lost is None:
-            return readings
-        threading.Event().wait(0.01)
-    raise AssertionError("nothing was ever read")
+    """Rounds until there is something."""
+
+    def readings() -> tuple[GpuReading, ...]:
+        got = source.read(slow)
+        return got if got and got[0].lost is None else ()
+
+    return until(readings)
 
 
 class TestCommand:
@@ -226,13 +227,9 @@ class TestCommand:
         mark = tmp_path / "pid"
         source = command(f"echo hotspot_c=88; sleep 60 & echo $! > {mark}; wait")
         source.probe(0)
-        for _ in range(200):
-            if mark.exists() and mark.read_text().strip():
-                break
-            threading.Event().wait(0.01)
-        pid = int(mark.read_text())
+        pid = int(until(lambda: mark.read_text().strip() if mark.exists() else ""))
         source.close()
-        assert not Path(f"/proc/{pid}").exists() or "Z" in Path(f"/proc/{pid}/stat").read_text().split()[2]
+        until(lambda: not lives(pid))
 
 
 SMI = (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import time
@@ -13,7 +12,8 @@ from typing import NamedTuple
 
 import msgspec
 import psutil
-from clitools import PATIENCE_S, PROGRAM, Place, until
+from clitools import PROGRAM, Place
+from living import PATIENCE_S, until
 
 from infermaxx_tui.core.events import AnyEvent, EvidenceLost, Record, RunEnded
 from infermaxx_tui.core.verdict import Verdict, exit_code, read_verdict, verdict_bytes
@@ -99,11 +99,6 @@ def running(place: Place, wish: Wish) -> Iterator[Runner]:
             runner.kill()
 
 
-def gone(processes: list[psutil.Process]) -> bool:
-    """Whether none of them lives any more."""
-    return not any(process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in processes)
-
-
 class Left(NamedTuple):
     """What a run folder holds once nobody writes to it."""
 
@@ -171,12 +166,3 @@ def when(look: Callable[[], bool], runner: Runner) -> bool:
 def nobody(folder: Path) -> bool:
     """Whether no runner is alive in it, awaited for a moment."""
     return bool(until(lambda: not RunFolder(folder).alive()))
-
-
-def alive(pid: int) -> bool:
-    """Whether a process of that number lives."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE

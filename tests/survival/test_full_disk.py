@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from clitools import Place, decoding, until
+from clitools import Place, decoding
+from living import until
 from survivaltools import left_in, same_bytes
 
 from infermaxx_tui.core import events as ev

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from clitools import Place, sim, until
-from survivaltools import Left, Runner, gone, left_in, running, same_bytes, tear, when
+from clitools import Place, sim
+from living import gone, until
+from survivaltools import Left, Runner, left_in, running, same_bytes, tear, when
 
 from infermaxx_tui.core.events import Resumed
 from infermaxx_tui.exitcodes import ExitCode

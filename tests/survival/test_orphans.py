@@ -11,8 +11,8 @@ from pathlib import Path
 
 import psutil
 import pytest
-from clitools import Place, until
-from survivaltools import gone
+from clitools import Place
+from living import gone, until
 
 from infermaxx_tui.rundir import RunFolder
 from infermaxx_tui.server.describe import ServerUnusableError

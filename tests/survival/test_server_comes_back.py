@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from clitools import PATIENCE_S, Place, until
+from clitools import Place
+from living import PATIENCE_S, until
 from survivaltools import left_in, running, same_bytes, when
 
 from infermaxx_tui.core import events as ev

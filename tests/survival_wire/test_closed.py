@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from clitools import PATIENCE_S, PROGRAM, Place, write_small
+from clitools import PROGRAM, Place, write_small
+from living import PATIENCE_S
 
 from infermaxx_tui import rundir
 from infermaxx_tui.log import Appender, parts

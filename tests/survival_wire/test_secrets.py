@@ -17,7 +17,8 @@ from urllib.parse import quote
 
 import msgspec
 import pytest
-from clitools import Done, Place, until, write_small
+from clitools import Done, Place, write_small
+from living import until
 from nasty_server import FACTS, REFUSALS, REPLIES, NastyServer
 
 from infermaxx_tui.exitcodes import ExitCode

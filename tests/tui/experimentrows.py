@@ -65,6 +65,7 @@ def figures(speed: float, pool: float) -> tuple[Measure, ...]:
                 depth_tokens=depth,
                 better="more",
                 is_speed=True,
+                probe=0,
             )
             for depth, share in depths
         ),

@@ -16,12 +16,13 @@ import struct
 import subprocess
 import sys
 import termios
-import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
+
+import psutil
+from living import PATIENCE_S, until
 
 from infermaxx_tui.core.glyphs import cells
 from infermaxx_tui.rundir import RunFolder
@@ -29,8 +30,6 @@ from infermaxx_tui.rundir import RunFolder
 T = TypeVar("T")
 
 PROGRAM = (sys.executable, "-m", "infermaxx_tui")
-PATIENCE_S = 60.0
-"""After this a test gives up waiting: a bound on a hang, not on speed."""
 ENTER_SCREEN = b"\x1b[?1049h"
 LEAVE_SCREEN = b"\x1b[?1049l"
 COLOR = re.compile(rb"\x1b\[(?:[0-9;]*;)?(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])(?:;[0-9;]*)?m")
@@ -40,18 +39,6 @@ _PIECE = re.compile(
 )
 _UNDONE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b]*\x1b?|[ -/]*)?\Z")
 _SIZE = (80, 24)
-
-
-def until(
-    look: Callable[[], T | None], patience_s: float = PATIENCE_S, wait: Callable[[float], object] | None = None
-) -> T:
-    """What `look` gives once it gives something that counts; AssertionError after `patience_s` seconds."""
-    pause = wait or threading.Event().wait
-    give_up = time.monotonic() + patience_s
-    while not (found := look()):
-        assert time.monotonic() < give_up, "waited in vain"
-        pause(0.05)
-    return found
 
 
 class Screen:
@@ -245,10 +232,7 @@ def written_by(pid: int) -> int:
 
 def children_of(pid: int) -> list[int]:
     """Its child processes."""
-    found = []
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        found += [int(word) for word in task.read_text(encoding="ascii").split()]
-    return found
+    return [child.pid for child in psutil.Process(pid).children()]
 
 
 def lines_with(run: RunFolder, event: bytes) -> list[bytes]:

@@ -113,8 +113,8 @@ def chart(*curves: Curve, joined: bool = True, struck: tuple[str, ...] = ()) -> 
 def test_a_curve_falls_from_left_to_right_and_small_letters_were_taken_once() -> None:
     rows = rows_chart(
         chart(
-            Curve("none", (Point(0, 50, 49, 51, 3), Point(8000, 10, 10, 10, 3))),
-            Curve("A", (Point(0, 20, 20, 20, 1), Point(8000, 10, 10, 10, 1))),
+            Curve("none", ((Point(0, 50, 49, 51, 3), Point(8000, 10, 10, 10, 3)),)),
+            Curve("A", ((Point(0, 20, 20, 20, 1), Point(8000, 10, 10, 10, 1)),)),
         ),
         80,
     )
@@ -131,12 +131,23 @@ def test_a_curve_falls_from_left_to_right_and_small_letters_were_taken_once() ->
     )
     assert "taken once" in text
     assert "·" in text
-    assert said(rows_chart(chart(Curve("none", (Point(0, 50, 49, 51, 3),))), 80, ASCII)).isascii()
+    assert said(rows_chart(chart(Curve("none", ((Point(0, 50, 49, 51, 3),),))), 80, ASCII)).isascii()
+
+
+def test_figures_of_two_probes_are_not_joined_and_the_legend_says_which_stand_apart() -> None:
+    left, right = Point(0, 50, 50, 50, 3), Point(8000, 10, 10, 10, 3)
+    apart = rows_chart(chart(Curve("a", ((left,), (right,)))), 80)
+    assert not any("·" in row.text for row in apart)
+    assert "A a: 50 at 0 (n 3); apart: 10 at 8,000 (n 3)" in said(apart)
+    assert "taken by another probe, at another time" in said(apart)
+    unknown = said(rows_chart(chart(Curve("a", ((left,), (right,)), known=False)), 80))
+    assert "an older version noted these" in unknown
+    assert "apart" not in said(rows_chart(chart(Curve("a", ((left, right),))), 80))
 
 
 def test_an_arm_without_a_speed_is_a_cross_at_its_context_and_sessions_are_lines() -> None:
     found = msgspec.structs.replace(
-        chart(Curve("none (18 of 24 right)", (Point(65_536, 44, 43, 45, 3),)), joined=False),
+        chart(Curve("none (18 of 24 right)", ((Point(65_536, 44, 43, 45, 3),),)), joined=False),
         crossed=(("both (0 of 24 right)", 163_840.0),),
         marks=(("largest session", 106_767.0),),
     )
@@ -155,7 +166,7 @@ def test_a_chart_without_points_says_so_and_axes_begin_at_nothing() -> None:
     assert "not measured" in said(rows_chart(chart(struck=("A: 0 of 24 right",)), 80))
     assert "✗ A: 0 of 24 right" in said(rows_chart(chart(struck=("A: 0 of 24 right",)), 80))
     assert "nothing was measured" in said(rows_charts((), 80))
-    lines = [row.text for row in rows_chart(chart(Curve("a", (Point(0, 1000, 990, 1010, 2),))), 60)]
+    lines = [row.text for row in rows_chart(chart(Curve("a", ((Point(0, 1000, 990, 1010, 2),),))), 60)]
     assert any(line.strip().startswith("0 │") for line in lines)
     assert any("1,200" in line for line in lines)
 

@@ -13,11 +13,11 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
+from living import PATIENCE_S, until
 from ptytools import (
     COLOR,
     ENTER_SCREEN,
     LEAVE_SCREEN,
-    PATIENCE_S,
     PROGRAM,
     Terminal,
     children_of,
@@ -26,7 +26,6 @@ from ptytools import (
     lines_with,
     state_of,
     terminal,
-    until,
     written_by,
 )
 from tuitools import MakeRun, recorded
@@ -134,7 +133,7 @@ def test_ctrl_z_suspends_the_tui_alone(going: RunFolder) -> None:
         tty.type("fg\r")
         tty.sees(ENTER_SCREEN, left)
         tty.shows(going.id)
-        assert state_of(tui) in ("R", "S")
+        assert state_of(tui) not in ("T", None)
         tty.type("q")
         tty.sees(LEAVE_SCREEN, left)
         tty.shows("goes on")

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ptytools import PATIENCE_S, PROGRAM, environment, terminal
+from living import PATIENCE_S
+from ptytools import PROGRAM, environment, terminal
 from tuitools import MakeRun
 
 from infermaxx_tui.exitcodes import ExitCode

@@ -18,18 +18,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from ptytools import (
-    ENTER_SCREEN,
-    LEAVE_SCREEN,
-    PATIENCE_S,
-    PROGRAM,
-    Terminal,
-    environment,
-    kill_runner,
-    state_of,
-    terminal,
-    until,
-)
+from living import PATIENCE_S, until
+from ptytools import ENTER_SCREEN, LEAVE_SCREEN, PROGRAM, Terminal, environment, kill_runner, state_of, terminal
 
 from infermaxx_tui.rundir import RunFolder, list_runs
 

@@ -49,6 +49,9 @@ class Measure(msgspec.Struct, frozen=True, kw_only=True):
     """What must be said beside it, e.g. that lengths were forced."""
     counts: tuple[Counts, ...] = ()
     """Of each value, where it is a share: shares of several starts are never averaged, their counts are added."""
+    probe: int | None = None
+    """Which of the scenario's `[[probes]]` took it: what one probe took was taken turn by turn, and what another took
+    at another time of the run. None where no probe did, or where nobody knows which."""
 
     @property
     def key(self) -> tuple[str, int | None, int | None]:

@@ -91,6 +91,7 @@ def fit_measures(place: int, probe: Probe, replies: Iterable[ProbeReply], room: 
             better="more" if aim.part == "held" else "neither",
             reason=why,
             note=_note(aim, got, room) if value is not None else None,
+            probe=place,
         )
 
 

@@ -97,6 +97,7 @@ def _reproduced(place: int, probe: Probe, by_round: dict[Round, list[ProbeReply]
         planned=probe.prompts,
         reason=reason,
         note="by the hash of the whole text",
+        probe=place,
     )
 
 
@@ -139,6 +140,7 @@ def _count(
         planned=probe.n,
         reason=known.reason if known is not None and known.reason is not None else seen.why,
         note=_note(known.note if known is not None else None, probe, got),
+        probe=one.probe,
     )
 
 
@@ -265,14 +267,14 @@ _FIGURES: Final[dict[str, tuple[_Figure, ...]]] = {
 
 
 def _scaling(found: Iterable[Measure]) -> Iterable[Measure]:
-    """The aggregate beside that of one stream of the same run, where both were measured."""
+    """The aggregate beside that of one stream, where both were measured: by the same probe, else that is said."""
     every = [one for one in found if one.name == "aggregate.tokens_per_s"]
-    alone = next((one for one in every if one.streams == 1), None)
-    if alone is None or not alone.median:
-        return
+    singles = [one for one in every if one.streams == 1 and one.median]
     for one in every:
-        if one.streams == 1:
+        alone = next((single for single in singles if single.probe == one.probe), next(iter(singles), None))
+        if one.streams == 1 or alone is None or not alone.median:
             continue
+        apart = None if alone.probe == one.probe else "one stream was measured by another probe, at another time"
         yield Measure(
             name="aggregate.scaling",
             unit="x one stream",
@@ -283,5 +285,6 @@ def _scaling(found: Iterable[Measure]) -> Iterable[Measure]:
             is_speed=True,
             planned=one.planned,
             reason=one.reason,
-            note=one.note,
+            note="; ".join(filter(None, (one.note, apart))) or None,
+            probe=one.probe,
         )

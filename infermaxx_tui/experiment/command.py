@@ -13,11 +13,11 @@ import msgspec
 from infermaxx_tui import rundir
 from infermaxx_tui.core.experiment.answer import Answer, answer
 from infermaxx_tui.core.experiment.cells import Cell, Table, markdown_table
-from infermaxx_tui.core.experiment.curves import svg_text
 from infermaxx_tui.core.experiment.fleet import fleet_table
 from infermaxx_tui.core.experiment.lines import answer_lines
 from infermaxx_tui.core.experiment.page import fleet_html, html_text, markdown_text
 from infermaxx_tui.core.experiment.rows import ArmRow
+from infermaxx_tui.core.experiment.svg import svg_text
 from infermaxx_tui.exitcodes import ExitCode
 from infermaxx_tui.experiment.ahead import ahead_lines
 from infermaxx_tui.experiment.conduct import conditions_of, conduct, open_folder, read_experiment

@@ -179,7 +179,11 @@ VALUES = st.one_of(st.floats(-1e300, 1e300), st.sampled_from([0.0, 1e-300, 1e300
         st.builds(
             Curve,
             TEXTS,
-            st.lists(st.builds(Point, VALUES, VALUES, VALUES, VALUES, st.integers(1, 9)), max_size=4).map(tuple),
+            st.lists(
+                st.lists(st.builds(Point, VALUES, VALUES, VALUES, VALUES, st.integers(1, 9)), max_size=4).map(tuple),
+                max_size=3,
+            ).map(tuple),
+            st.booleans(),
         ),
         max_size=30,
     ),

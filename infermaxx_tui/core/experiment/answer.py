@@ -140,24 +140,28 @@ def counted(rows: Sequence[ArmRow]) -> tuple[ArmRow, ...]:
 
 def pooled(rows: Iterable[ArmRow]) -> tuple[Measure, ...]:
     """Each measure once, with the values of all starts one after another."""
-    found: dict[Key, Measure] = {}
+    found: dict[Key, list[Measure]] = {}
     for row in rows:
         for one in row.measures:
-            known = found.get(one.key)
-            if known is None:
-                found[one.key] = one
-                continue
-            reasons = [reason for reason in (known.reason, one.reason) if reason is not None]
-            notes = [part for note in (known.note, one.note) if note is not None for part in note.split("; ")]
-            found[one.key] = msgspec.structs.replace(
-                known,
-                values=known.values + one.values,
-                planned=known.planned + one.planned,
-                reason="; ".join(dict.fromkeys(reasons)) or None,
-                note="; ".join(dict.fromkeys(notes)) or None,
-                counts=known.counts + one.counts,
-            )
-    return tuple(found.values())
+            found.setdefault(one.key, []).append(one)
+    return tuple(map(pool, found.values()))
+
+
+def pool(some: Sequence[Measure]) -> Measure:
+    """One measure of several with one key; if several probes took it, that is said beside it."""
+    probes = dict.fromkeys(one.probe for one in some if one.values)
+    reasons = dict.fromkeys(one.reason for one in some if one.reason is not None)
+    notes = [part for one in some if one.note is not None for part in one.note.split("; ")]
+    notes += [f"taken by {len(probes)} probes, at different times of the run"] if len(probes) > 1 else []
+    return msgspec.structs.replace(
+        some[0],
+        values=tuple(value for one in some for value in one.values),
+        planned=sum(one.planned for one in some),
+        reason="; ".join(reasons) or None,
+        note="; ".join(dict.fromkeys(notes)) or None,
+        counts=tuple(count for one in some for count in one.counts),
+        probe=None if len(probes) > 1 else next(iter(probes), some[0].probe),
+    )
 
 
 def _left_to_server(one: Settings) -> frozenset[str]:

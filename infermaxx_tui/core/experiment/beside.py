@@ -12,8 +12,9 @@ Key = tuple[str, int | None, int | None]
 
 
 def by_boot(rows: Iterable[ArmRow], key: Key) -> list[tuple[float, ...]]:
-    """The values of each start that has any."""
-    return [one.values for row in rows for one in row.measures if one.key == key and one.values]
+    """The values of each start that has any, those of all of its probes together: two probes are no two starts."""
+    found = (tuple(value for one in row.measures if one.key == key for value in one.values) for row in rows)
+    return [values for values in found if values]
 
 
 def movement(control: Sequence[ArmRow], arm: Sequence[ArmRow], key: Key, margin: float) -> Movement:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from infermaxx_tui.core.experiment.answer import Answer, ArmAnswer
+from infermaxx_tui.core.experiment.curves import apart_lines
 from infermaxx_tui.core.experiment.flips import flips_text
 from infermaxx_tui.core.experiment.forecast import pool_text
 from infermaxx_tui.core.experiment.holds import holds_lines
@@ -32,6 +33,8 @@ def answer_lines(answer: Answer) -> Iterator[str]:
         yield from (f"  {text}" for text in holds_lines(arm, first))
         yield from (f"  {text}" for text in _expected_lines(arm))
         yield from _served_line(arm)
+    apart = list(apart_lines(answer))
+    yield from ("", *apart) if apart else ()
     if answer.matrix:
         yield ""
         yield from matrix_lines(answer.matrix)

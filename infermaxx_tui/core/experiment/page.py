@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from infermaxx_tui.core.display import harmless
 from infermaxx_tui.core.experiment.answer import Answer
 from infermaxx_tui.core.experiment.cells import Cell, Table, markdown_table
-from infermaxx_tui.core.experiment.curves import chart_svg, charts
+from infermaxx_tui.core.experiment.curves import charts
 from infermaxx_tui.core.experiment.fleet import fleet_table, newest_of
 from infermaxx_tui.core.experiment.holds import HOLDS_NOTE, counted_by, holds_lines, holds_table
 from infermaxx_tui.core.experiment.lines import answer_lines, arm_lines, claim_text, regimes_lines, state_lines
 from infermaxx_tui.core.experiment.matrix import matrix_table
+from infermaxx_tui.core.experiment.svg import chart_svg
 from infermaxx_tui.core.experiment.table import arms_table
 from infermaxx_tui.core.export.charts import STYLE
 from infermaxx_tui.core.export.page import PAGE_STYLE, plain, section

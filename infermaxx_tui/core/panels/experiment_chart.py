@@ -6,15 +6,14 @@ Both axes begin at 0, so that no difference looks larger than it is. What is wit
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from string import ascii_uppercase
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from infermaxx_tui.core.experiment.curves import Chart, Point, apart_text, points_text
 from infermaxx_tui.core.glyphs import UNICODE, Glyphs, fine_ceiling, settle
 from infermaxx_tui.core.measures import number_text
 from infermaxx_tui.core.panels.row import Piece, Row, row, title, wrapped
-
-if TYPE_CHECKING:
-    from infermaxx_tui.core.experiment.curves import Chart, Point
 
 _LABEL: Final = 8
 """Cells of the numbers beside the y axis."""
@@ -92,8 +91,9 @@ def _plot(chart: Chart, width: int, glyphs: Glyphs) -> Iterator[Row]:
         for line in range(_LINES):
             field.cells[line][field.place(value, 0.0)[0]] = _JOINED[glyphs.name]
     for curve in chart.curves:
-        for left, right in zip(curve.points, curve.points[1:], strict=False) if chart.joined else ():
-            field.join(left, right, _JOINED[glyphs.name])
+        for together in curve.lines if chart.joined else ():
+            for left, right in pairwise(together):
+                field.join(left, right, _JOINED[glyphs.name])
     for curve in chart.curves:
         for point in curve.points:
             field.spread(point, glyphs.vertical)
@@ -139,8 +139,7 @@ def _letter(letter: str, point: Point) -> str:
 def _legend(chart: Chart, width: int, glyphs: Glyphs) -> Iterator[Row]:
     curves = chart.curves
     for letter, curve in zip(_letters(chart), curves, strict=True):
-        said = ", ".join(f"{number_text(one.y)} at {number_text(one.x)} (n {one.n})" for one in curve.points)
-        yield from wrapped(f"{letter} {curve.name}: {said}", width, glyphs)
+        yield from wrapped(f"{letter} {curve.name}: {points_text(curve)}", width, glyphs)
     for name, value in chart.crossed:
         yield from wrapped(f"{glyphs.bad} {name}: no speed at {number_text(value)}", width, glyphs, role="struck")
     if chart.marks:
@@ -148,6 +147,8 @@ def _legend(chart: Chart, width: int, glyphs: Glyphs) -> Iterator[Row]:
         yield from wrapped(f"{_JOINED[glyphs.name]} {said}", width, glyphs, role="dim")
     if any(point.n == 1 for curve in curves for point in curve.points):
         yield from wrapped("a small letter: taken once, so nobody knows its spread", width, glyphs, role="dim")
+    if (apart := apart_text(chart)) is not None:
+        yield from wrapped(apart, width, glyphs, role="dim")
 
 
 def _number(value: float) -> str:

@@ -49,7 +49,8 @@ def sweep(
     narrate: Narrate,
     status: Callable[[], StatusLine],
 ) -> ExitCode:
-    """Conducts all of them anew. 0: all arms were judged and nothing moved, 3: something did, or nobody can say.
+    """Conducts all of them anew. 0: all arms were judged, some figure of each resolves and nothing moved (or there is
+    nothing yet to hold them against), 3: something did move, or nobody can say of an arm.
 
     A file that is no experiment, and one whose arms do not come up, is one line; the others go on. Without a terminal
     nothing is narrated. Raises UsageError where the folder holds none, RunError where another sweep is at it.

@@ -44,7 +44,7 @@ def test_no_movement_is_written_as_an_answer() -> None:
     found = _since(_answer(100.0, 100.1), _answer(100.0, 100.2))
     assert found.drift == "none"
     assert found.arms[0].same == 1
-    assert next(iter(since_lines(found))) == "ladder: now against last: no movement"
+    assert next(iter(since_lines(found))) == "ladder: now against last: no movement in 2 figures"
 
 
 def test_a_figure_that_nobody_took_this_time_is_counted_and_not_dropped() -> None:
@@ -58,7 +58,7 @@ def test_a_figure_that_nobody_took_this_time_is_counted_and_not_dropped() -> Non
 
     found = _since(one(), one(pool, noted))
     assert (found.drift, [arm.missing for arm in found.arms]) == ("none", [1, 1])
-    assert next(iter(since_lines(found))) == "ladder: now against last: no movement, 2 figures cannot say"
+    assert next(iter(since_lines(found))) == "ladder: now against last: no movement in 2 figures, 2 cannot say"
     assert [arm.missing for arm in _since(one(pool), one(pool)).arms] == [0, 0]
 
 
@@ -85,7 +85,27 @@ def test_the_first_of_its_kind_and_other_arms_have_nothing_beside_them() -> None
 def test_what_does_not_resolve_is_no_absence_of_movement() -> None:
     found = _since(_answer(100.0, 60.0), _answer(100.0, 140.0))
     assert found.drift == "unresolved"
-    assert next(iter(since_lines(found))) == "ladder: now against last: CANNOT SAY: no figure resolves"
+    assert next(iter(since_lines(found))) == "ladder: now against last: CANNOT SAY: none of 2 figures resolves"
+
+
+def test_an_arm_of_which_nothing_resolves_is_not_answered_by_another_arm() -> None:
+    """What cron asks is whether each arm is as it was; an answer that could not be had is not that nothing moved."""
+    experiment = parsed()
+    steady, loose = ((100.0, 100.1), (100.0, 100.2)), ((100.0, 60.0), (100.0, 140.0))
+
+    def both(at: int) -> Answer:
+        rows = [
+            arm_row(experiment, arm, boot, speed(rate, rate * 1.001), *(speed(rate, depth_tokens=512),))
+            for arm, rates in (("auto", steady[at]), ("fp8", loose[at]))
+            for boot, rate in enumerate(rates)
+        ]
+        return answer((first_row(experiment), *rows))
+
+    found = _since(both(0), both(1))
+    assert [(arm.same, arm.unresolved, arm.undecided) for arm in found.arms] == [(2, 0, False), (0, 2, True)]
+    assert found.drift == "partly"
+    said = next(iter(since_lines(found)))
+    assert said == "ladder: now against last: no movement in 2 figures, 2 cannot say; 1 of 2 arms CANNOT SAY"
 
 
 def test_a_verdict_that_turned_is_a_movement_although_no_figure_moved() -> None:
@@ -109,7 +129,7 @@ def test_a_start_that_failed_stands_there_although_nothing_was_before() -> None:
     found = _since(msgspec.structs.replace(whole, arms=(whole.arms[0], failed)), whole)
     assert found.drift == "partly"
     text = "\n".join(since_lines(found))
-    assert "no movement where it is like for like; 1 of 2 arms NOT COMPARED" in text
+    assert "no movement in 1 figure; 1 of 2 arms NOT COMPARED" in text
     assert "not compared: start 2: boot failed: no such model" in text
 
 

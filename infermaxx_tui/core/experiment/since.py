@@ -17,8 +17,9 @@ from infermaxx_tui.core.experiment.moved import Movement
 from infermaxx_tui.core.measures import Measure, measure_text
 
 Drift = Literal["first", "moved", "none", "partly", "unresolved", "not_compared"]
-"""`none`: figures of every arm were compared, and what resolves did not move. `partly`: the same, and an arm was not
-compared. `unresolved`: nothing resolves. `not_compared`: no arm is like for like."""
+"""`none`: of every arm some figure resolves, and none of those moved. `partly`: the same of some arms alone; the others
+were not compared, or no figure of theirs resolves. `unresolved`: nothing resolves. `not_compared`: no arm is like for
+like."""
 
 
 _NO_ROWS: Final = "it has no rows on both sides"
@@ -51,6 +52,16 @@ class ArmSince(msgspec.Struct, frozen=True, kw_only=True):
         """Whether its verdicts are others than the last time, in whatever order."""
         return self.words_last is not None and set(self.words) != set(self.words_last)
 
+    @property
+    def open(self) -> int:
+        """Figures that show neither a movement nor its absence."""
+        return self.unresolved + self.single + self.missing
+
+    @property
+    def undecided(self) -> bool:
+        """Whether it was compared, and nothing came of it."""
+        return self.reason is None and not (self.moved or self.same)
+
 
 class Since(msgspec.Struct, frozen=True, kw_only=True):
     """A whole experiment, now and the last time."""
@@ -73,9 +84,10 @@ class Since(msgspec.Struct, frozen=True, kw_only=True):
         compared = [arm for arm in self.arms if arm.reason is None]
         if not compared:
             return "not_compared"
-        if not any(arm.same for arm in compared):
+        decided = [arm for arm in compared if not arm.undecided]
+        if not decided:
             return "unresolved"
-        return "none" if len(compared) == len(self.arms) else "partly"
+        return "none" if len(decided) == len(self.arms) else "partly"
 
 
 def same_question(left: Answer, right: Answer) -> bool:
@@ -149,20 +161,26 @@ def _skipped(one: Since) -> str:
 
 
 def _headline(one: Since) -> str:
-    open_ = sum(arm.unresolved + arm.single + arm.missing for arm in one.arms)
-    rest = f", {open_} figures cannot say" if open_ else ""
+    same, open_ = sum(arm.same for arm in one.arms), sum(arm.open for arm in one.arms)
+    none = f"no movement in {_figures(same)}" + (f", {open_} cannot say" if open_ else "")
     match one.drift:
         case "moved":
             return "MOVED"
         case "none":
-            return f"no movement{rest}"
+            return none
         case "partly":
             left_out = sum(arm.reason is not None for arm in one.arms)
-            return f"no movement where it is like for like{rest}; {left_out} of {len(one.arms)} arms NOT COMPARED"
+            unresolved = sum(arm.undecided for arm in one.arms)
+            counts = ((left_out, "NOT COMPARED"), (unresolved, "CANNOT SAY"))
+            return none + "".join(f"; {count} of {len(one.arms)} arms {word}" for count, word in counts if count)
         case "unresolved":
-            return "CANNOT SAY: no figure resolves"
+            return f"CANNOT SAY: none of {_figures(open_)} resolves"
         case "not_compared" | "first":
             return "NOT COMPARED"
+
+
+def _figures(count: int) -> str:
+    return f"{count} figure" if count == 1 else f"{count} figures"
 
 
 def _failed(arm: ArmSince) -> str:

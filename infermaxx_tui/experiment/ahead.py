@@ -47,7 +47,7 @@ def ahead_lines(asked: Asked, root: Path, no_gpu: bool = False) -> Iterator[str]
 def _what(one: Settings) -> str:
     """A control by its whole server, any other arm by what it changes."""
     if one.parent is not None:
-        moved = ", ".join(f"{name}={one.levers.get(name, 'without')}" for name in one.moved)
+        moved = ", ".join(f"{name}={one.lever(name)}" for name in one.moved)
         return f"against {one.parent}, moves {moved}"
     where = one.url or " ".join(one.launch) or f"embedded server ({' '.join(one.sim)})"
     return f"control; {' '.join(where.split())}"

@@ -17,7 +17,7 @@ from infermaxx_tui.core.experiment.levers import settings
 from infermaxx_tui.core.experiment.order import Step, steps
 from infermaxx_tui.core.experiment.rows import Closed, Registered, pending, registered, text_sha256
 from infermaxx_tui.core.predictions import sha256_of
-from infermaxx_tui.core.scenario import ScenarioError
+from infermaxx_tui.core.scenario import Scenario, ScenarioError
 from infermaxx_tui.experiment import folder as folders
 from infermaxx_tui.experiment.adopt import adopt
 from infermaxx_tui.experiment.folder import ExperimentFolder, left
@@ -70,9 +70,21 @@ def read_experiment(name: str, overrides: Sequence[str] = (), api_key_env: str =
         raise ScenarioError(
             path.name, "", f"holds the key of {api_key_env}, and rows are written down: a launched server has it anyway"
         )
-    for one in settings(asked.experiment):
-        load(wish_of(conditions_of(asked, ".", "", no_gpu=True), one))
+    _check_scenarios(asked)
     return asked
+
+
+def _check_scenarios(asked: Asked) -> None:
+    """Raises ScenarioError for an arm whose scenario is none, or that sets keys to what they are for its parent."""
+    played: dict[str, Scenario] = {}
+    for one in settings(asked.experiment):
+        played[one.arm] = load(wish_of(conditions_of(asked, ".", "", no_gpu=True), one)).scenario
+    for place, one in enumerate(settings(asked.experiment)):
+        if one.parent is None or not all(name.startswith("set ") for name in one.moved):
+            continue
+        if played[one.arm] == played[one.parent]:
+            said = f"{one.arm} plays what its parent {one.parent} plays: {', '.join(one.moved)} changes nothing"
+            raise ScenarioError(asked.source.name, f"arms[{place}].set", said)
 
 
 def conditions_of(asked: Asked, runs_dir: str, api_key_env: str, no_gpu: bool) -> Conditions:

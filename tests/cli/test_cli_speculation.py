@@ -36,7 +36,8 @@ _ROUND = ((3,), (2,), (), (0,), (1,))
 
 
 def _arm(name: str, *faults: str) -> str:
-    return f'[[arms]]\nname = "{name}"\nparent = "off"\nsim = {json.dumps(faults)}\n'
+    why = 'confounded = "two faults, as a matrix has them"\n' if len(faults) > 1 else ""
+    return f'[[arms]]\nname = "{name}"\nparent = "off"\nsim = {json.dumps(faults)}\n{why}'
 
 
 def _play(place: Place, small: Path, arms: str, boots: int) -> tuple[Path, Answer, str]:

@@ -33,6 +33,7 @@ sim = ["drafting"]
 name = "AB"
 parent = "none"
 sim = ["small-kv", "drafting"]
+confounded = "the corner"
 [matrix]
 none = "none"
 a = "A"

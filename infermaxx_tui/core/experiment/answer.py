@@ -8,8 +8,8 @@ import msgspec
 
 from infermaxx_tui.core.comparison import DEMANDED
 from infermaxx_tui.core.experiment.beside import Key, movement
+from infermaxx_tui.core.experiment.commandline import option
 from infermaxx_tui.core.experiment.flips import Flips, flips
-from infermaxx_tui.core.experiment.forecast import option
 from infermaxx_tui.core.experiment.identity import Identity, identity
 from infermaxx_tui.core.experiment.levers import Settings
 from infermaxx_tui.core.experiment.matrix import Interaction, interactions

@@ -10,10 +10,10 @@ from typing import Literal
 import msgspec
 
 from infermaxx_tui.core.experiment.checks import complaints
+from infermaxx_tui.core.experiment.commandline import Setting
 from infermaxx_tui.core.predictions import Prediction
 from infermaxx_tui.core.scenario import ScenarioError, misfit, override, refuse_unknown
 
-Setting = str | int | float | bool
 _VARIABLE = re.compile(r"\$\{(\w+)\}", re.ASCII)
 
 

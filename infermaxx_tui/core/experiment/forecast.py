@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from infermaxx_tui.core.experiment.commandline import option
 from infermaxx_tui.core.kv_layers import INNER, ConfigError, layers_of
 from infermaxx_tui.core.kv_pool import BLOCK_TOKENS, GIB, Cost, cost
 from infermaxx_tui.core.model_facts import ModelFacts, as_loaded, roofline_tokens_per_s
@@ -22,7 +23,7 @@ _SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)([kmgtKMGT]?)", re.ASCII)
 _STEPS: Final = {letter: place for place, letter in enumerate("kmgt", 1)}
 _UTILISATION: Final = 0.92
 """What vLLM 0.32 takes of a card where nothing is said."""
-_SPREAD: Final = ("pipeline-parallel-size", "pp", "data-parallel-size", "dp")
+_SPREAD: Final = ("pipeline-parallel-size", "data-parallel-size")
 _CPU_SPACE: Final = "VLLM_CPU_KVCACHE_SPACE"
 """GiB of the pool of vLLM on a CPU."""
 _NAMES: Final = {
@@ -64,21 +65,6 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     roofline_tokens_per_s: float | None = None
     """Of one stream without speculation and with nothing before it."""
     missing: dict[str, str] = {}
-
-
-def option(launch: Sequence[str], *names: str) -> str | None:
-    """The value of a flag by its names without dashes; the last one counts. None where it is not given."""
-    wanted = {f"--{name}" for name in names} | {f"--{name.replace('-', '_')}" for name in names}
-    found = None
-    for place, word in enumerate(launch):
-        flag, equals, value = word.partition("=")
-        if flag not in wanted:
-            continue
-        if equals:
-            found = value
-        elif place + 1 < len(launch):
-            found = launch[place + 1]
-    return found
 
 
 def forecast(
@@ -188,7 +174,7 @@ def _roof(loaded: ModelFacts, launch: Sequence[str], stored: str, card: Card | N
 
 
 def _shards(launch: Sequence[str]) -> int:
-    return _whole(option(launch, "tensor-parallel-size", "tp")) or 1
+    return _whole(option(launch, "tensor-parallel-size")) or 1
 
 
 def _number(text: str | None) -> float | None:

@@ -1,16 +1,32 @@
-"""What each arm really is, with all that it takes over, and by which levers it differs from its parent."""
+"""What each arm really is, with all that it takes over, and by which levers it differs from its parent.
+
+Levers are read off what is started or asked in the end, and not off the words of the file: an arm that says the same in
+other words moves nothing, and what never reaches a server is no lever.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from infermaxx_tui.core.experiment.commandline import (
+    Setting,
+    command,
+    given_flags,
+    is_flag,
+    key_text,
+    lever_of,
+    moved_keys,
+    same_value,
+)
+
 if TYPE_CHECKING:
     from infermaxx_tui.core.experiment.file import Arm, Experiment
 
-Setting = str | int | float | bool
+HEALTHY = "clean"
+"""The fault of the embedded server that is none."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,6 +49,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     confounded: str = ""
     """Why more than one lever moved, as its author says."""
 
+    def lever(self, name: str) -> str:
+        """The text of a lever in this arm, `without` where it has none."""
+        if name in self.levers:
+            return self.levers[name]
+        flag, _, key = name.partition(".")
+        return key_text(self.levers.get(flag, ""), key) or "without"
+
 
 def settings(experiment: Experiment) -> tuple[Settings, ...]:
     """Each arm, in the order of the file. The file has no complaints."""
@@ -41,39 +64,80 @@ def settings(experiment: Experiment) -> tuple[Settings, ...]:
 
 
 def _settings(experiment: Experiment, arm: Arm, by_name: Mapping[str, Arm]) -> Settings:
-    levers = _levers(experiment, line_of(arm, by_name))
-    parent = None if arm.parent is None else _levers(experiment, line_of(by_name[arm.parent], by_name))
-    flags: dict[str, Setting] = dict(experiment.server.flags)
-    env = dict(experiment.server.env)
-    url, sim = experiment.server.url, experiment.server.sim
-    sets: dict[str, str] = _keyed(experiment.set)
-    start_s = experiment.server.start_s
-    for one in line_of(arm, by_name):
-        flags |= one.flags
+    one = _effective(experiment, line_of(arm, by_name))
+    if arm.parent is None:
+        return one
+    parent = _effective(experiment, line_of(by_name[arm.parent], by_name))
+    return msgspec.structs.replace(one, moved=differing(parent.levers, one.levers), parent=arm.parent)
+
+
+def _effective(experiment: Experiment, line: Sequence[Arm]) -> Settings:
+    """What is started or asked for the last of the line."""
+    server, arm = experiment.server, line[-1]
+    flags: dict[str, tuple[str, Setting]] = {one_flag(name): (name, value) for name, value in server.flags.items()}
+    env = dict(server.env)
+    url, sim = server.url, server.sim
+    sets: dict[str, str] = keyed(experiment.set)
+    start_s = server.start_s
+    for one in line:
+        for name, value in one.flags.items():
+            flags.pop(one_flag(name), None)
+            flags[one_flag(name)] = (name, value)
         env |= one.env
-        sets |= _keyed(one.set)
+        sets |= keyed(one.set)
         url = one.url if one.url is not None else url
         sim = one.sim if one.sim is not None else sim
         start_s = one.start_s if one.start_s is not None else start_s
-    launch = command(experiment.server.launch, flags) if experiment.server.launch and url is None else ()
-    return Settings(
+    launch = command(server.launch, dict(flags.values())) if server.launch and url is None else ()
+    effective = Settings(
         arm=arm.name,
         launch=launch,
         start_s=start_s if launch else None,
         url=url,
-        sim=sim if url is None and not experiment.server.launch else (),
+        sim=sim if url is None and not server.launch else (),
         env=env,
         set=tuple(f"{key}={value}" for key, value in sets.items()),
-        levers=levers,
-        moved=() if parent is None else differing(parent, levers),
-        parent=arm.parent,
-        confounded=arm.confounded,
+        confounded=arm.confounded.strip(),
     )
+    return msgspec.structs.replace(effective, levers=dict(_levers(effective)))
+
+
+def one_flag(name: str) -> str:
+    """What two spellings of one flag share; a key of JSON is set apart from the flag that it is of."""
+    _, dot, keys = name.partition(".")
+    return lever_of(name) + dot + keys
+
+
+def _levers(one: Settings) -> Iterator[tuple[str, str]]:
+    """Of a server that is not started here only its address is known."""
+    yield from ((f"set {key}", value) for key, value in keyed(one.set).items())
+    if one.url is not None:
+        yield "url", one.url
+        return
+    yield from given_flags(one.launch).items()
+    if "serve" in one.launch and (model := one.launch[one.launch.index("serve") + 1 :][:1]):
+        yield from (("--model", word) for word in model if not word.startswith("-"))
+    yield from ((f"env {name}", value) for name, value in one.env.items())
+    yield from ((f"sim {fault}", "on") for fault in one.sim if fault != HEALTHY)
 
 
 def differing(left: Mapping[str, str], right: Mapping[str, str]) -> tuple[str, ...]:
-    """Levers that are not the same in both, sorted."""
-    return tuple(sorted(name for name in {*left, *right} if left.get(name) != right.get(name)))
+    """Levers that are not the same in both, sorted; of a flag that is JSON in both, the keys if more than one differs.
+
+    Beside a server that is not started here any other is another server, whatever its flags.
+    """
+    names = {name for name in {*left, *right} if not _same(name, left.get(name), right.get(name))}
+    if "url" in names:
+        names = {name for name in names if name == "url" or name.startswith("set ")}
+    found: list[str] = []
+    for name in names:
+        keys = moved_keys(left.get(name), right.get(name)) if is_flag(name) else ()
+        found += [f"{name}.{key}" for key in keys] if len(keys) > 1 else [name]
+    return tuple(sorted(found))
+
+
+def _same(name: str, left: str | None, right: str | None) -> bool:
+    return same_value(left, right) if is_flag(name) else left == right
 
 
 def line_of(arm: Arm, by_name: Mapping[str, Arm]) -> list[Arm]:
@@ -84,75 +148,6 @@ def line_of(arm: Arm, by_name: Mapping[str, Arm]) -> list[Arm]:
     return line
 
 
-def _levers(experiment: Experiment, line: Sequence[Arm]) -> dict[str, str]:
-    server = experiment.server
-    levers = {_flag(name): _text(value) for name, value in server.flags.items()}
-    levers |= {f"env {name}": value for name, value in server.env.items()}
-    levers |= {f"set {key}": value for key, value in _keyed(experiment.set).items()}
-    if server.url is not None:
-        levers["url"] = server.url
-    if server.sim:
-        levers["sim"] = " ".join(server.sim)
-    for arm in line:
-        levers |= {_flag(name): _text(value) for name, value in arm.flags.items()}
-        levers |= {f"env {name}": value for name, value in arm.env.items()}
-        levers |= {f"set {key}": value for key, value in _keyed(arm.set).items()}
-        if arm.url is not None:
-            levers["url"] = arm.url
-        if arm.sim is not None:
-            levers["sim"] = " ".join(arm.sim)
-    return {name: value for name, value in levers.items() if value != _text(False)}
-
-
-def _flag(name: str) -> str:
-    return f"--{name.lstrip('-').replace('_', '-')}"
-
-
-def _text(value: Setting) -> str:
-    match value:
-        case bool():
-            return "on" if value else "without"
-        case _:
-            return str(value)
-
-
-def _keyed(words: Sequence[str]) -> dict[str, str]:
-    """`KEY=VALUE` words by key."""
-    return {key: value for key, _, value in (word.partition("=") for word in words)}
-
-
-def command(launch: Sequence[str], flags: Mapping[str, Setting]) -> tuple[str, ...]:
-    """The command with these flags; one that stands in `launch` already is taken out there first, with its value.
-
-    `model` of a `vllm serve` command is the word behind `serve`, since that takes no `--model`.
-    """
-    words = list(launch)
-    if "serve" in words and (model := flags.get("model")) is not None:
-        flags = {name: value for name, value in flags.items() if name != "model"}
-        at = words.index("serve") + 1
-        named = at < len(words) and not words[at].startswith("-")
-        words[at : at + named] = [str(model)]
-    for name in flags:
-        words = _without(words, _flag(name))
-    for name, value in flags.items():
-        match value:
-            case False:
-                continue
-            case True:
-                words.append(_flag(name))
-            case _:
-                words += [_flag(name), str(value)]
-    return tuple(words)
-
-
-def _without(words: list[str], flag: str) -> list[str]:
-    kept: list[str] = []
-    skip = False
-    for word in words:
-        if skip and not word.startswith("--"):
-            skip = False
-            continue
-        skip = word == flag
-        if not skip and not word.startswith(f"{flag}="):
-            kept.append(word)
-    return kept
+def keyed(words: Sequence[str]) -> dict[str, str]:
+    """`KEY=VALUE` words by key; of two the last one counts."""
+    return {key.strip(): value.strip() for key, _, value in (word.partition("=") for word in words)}

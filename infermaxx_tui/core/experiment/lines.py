@@ -124,7 +124,7 @@ def word_text(row: ArmRow) -> str:
 def lever_text(arm: ArmAnswer) -> str:
     """The levers that it moves, with their values."""
     one = arm.settings
-    return ", ".join(f"{name} {one.levers.get(name, 'without')}" for name in one.moved)
+    return ", ".join(f"{name} {one.lever(name)}" for name in one.moved)
 
 
 def regime_text(arm: ArmAnswer) -> str:

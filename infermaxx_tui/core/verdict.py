@@ -183,6 +183,12 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     pace: PaceSeen | None = None
     """Sums of all main-line turns by depth, for a comparison with a control run; None where speeds are withheld."""
 
+    @property
+    def timing_void(self) -> str | None:
+        """Why no time of this run may be quoted; None if they may."""
+        void = (one for one in self.checks if one.name == "timing" and one.outcome == "not_evaluable")
+        return next((one.advice or "timing is void" for one in void), None)
+
 
 _NO_TIMES: Final = dict.fromkeys(("ttft_p50_ms", "ttft_p99_ms", "gap_p50_ms", "gap_p99_ms"))
 """Speeds among what the client reports, as they stand where speeds are withheld."""

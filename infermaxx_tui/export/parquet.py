@@ -45,7 +45,7 @@ def _cell(value: object, kind: type) -> object:
 
 def _types() -> dict[str, type]:
     """By column, what its cells are."""
-    run = {"run": str, "scenario": str, "simulated": bool, "run_state": str, "speed_withheld": str}
+    run = {"run": str, "scenario": str, "simulated": bool, "run_state": str, "speed_withheld": str, "timing_void": str}
     own = {name: _bare(hint) for name, hint in get_type_hints(RequestRow).items()}
     hints = get_type_hints(Regime)
     return {**run, **own, **{f"regime_{name}": _bare(hints[name]) for name in REGIME}}

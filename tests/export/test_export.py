@@ -27,6 +27,8 @@ from infermaxx_tui.core.export.picture import FORMATS, Format, Sharing, json_tex
 from infermaxx_tui.core.export.requests import RequestRows
 from infermaxx_tui.core.export.table import csv_text
 from infermaxx_tui.core.fold import Fold
+from infermaxx_tui.core.judges import judge_all
+from infermaxx_tui.core.limits import Limits
 from infermaxx_tui.core.panels.withheld import shown
 from infermaxx_tui.core.timeline import Timeline
 from infermaxx_tui.core.verdict import judge_run
@@ -192,12 +194,15 @@ def test_speeds_of_a_run_that_answers_wrongly_stand_nowhere(folder: Folder) -> N
         requests.add(record)
     why = "3 of 24 tasks right"
     state = msgspec.structs.replace(fold.snapshot(), speed_withheld=why)
-    verdict = msgspec.structs.replace(judge_run(state), speed_withheld=why)
+    checks = judge_all(state, Limits())
+    verdict = msgspec.structs.replace(judge_run(state), speed_withheld=why, checks=checks)
     view = shown(state, timeline.snapshot(0, timeline.end_us, 60))
     assert view is not None
     seen = picture(state, verdict, view, requests.rows(state), "infermaxx", "ended", NOTHING)
     for row in csv.DictReader(io.StringIO(csv_text(seen))):
         assert row["speed_withheld"] == why
+        assert row["timing_void"].endswith(f"times of answers that are wrong say nothing: {why}")
+        assert float(row["ttft_ms"]) > 0, "evidence of one request stays, and its row says what it is"
         assert row["tokens_per_s"] == row["gap_mean_ms"] == row["decode_ms"] == row["total_ms"] == ""
     said = json.loads(json_text(seen))
     assert "speeds withheld" in said["marked"]
@@ -205,7 +210,27 @@ def test_speeds_of_a_run_that_answers_wrongly_stand_nowhere(folder: Folder) -> N
     assert not any(any(stream["tokens_per_s"]) for stream in said["series"]["streams"])
     for made in (html_text(seen), svg_text(seen)):
         assert f"withheld: {why}" in made
+        assert "<circle" not in made, "no first token is drawn either"
     assert why in junit_text(seen)
+
+
+def test_times_that_could_not_be_seen_say_so_on_each_row_and_good_ones_say_nothing(folder: Folder) -> None:
+    run = folder("healthy.jsonl")
+    assert {row["timing_void"] for row in rows(run)} == {""}
+    assert "Times are void" not in text(run, "html")
+    lines = [json.loads(line) for line in run.events.read_bytes().splitlines()]
+    for line in lines:
+        if line["event"]["e"] == "instrumentread":
+            line["event"]["loop_lag_max_ms"] = 3000.0
+    run.events.write_bytes(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
+    why = "the client once lagged 3000 ms, limits.max_loop_lag_ms=1000"
+    table = rows(run)
+    assert {(row["timing_void"], row["speed_withheld"]) for row in table} == {(why, "")}
+    assert all(row["tokens_per_s"] for row in table if int(row["completion_tokens"]) > 1 and row["decode_ms"])
+    assert "times void" in json.loads(text(run, "json"))["marked"]
+    assert f"Times are void: {why}" in text(run, "html")
+    assert "[times void]" in text(run, "junit")
+    assert "times void" in text(run, "svg")
 
 
 def test_a_torn_log_of_a_runner_that_died(folder: Folder) -> None:

@@ -74,13 +74,12 @@ def _counted(check: Check | None) -> int | None:
 
 def _times(verdict: Verdict) -> Iterator[Measure | None]:
     """Void ones with the reason: an arm whose client was slow must not look like one that was not asked."""
-    seen = verdict.instrument
-    void = next((one for one in verdict.checks if one.name == "timing" and one.outcome == "not_evaluable"), None)
+    seen, void = verdict.instrument, verdict.timing_void
     for name, value in (("turns.ttft_p50_ms", seen.ttft_p50_ms), ("turns.gap_p50_ms", seen.gap_p50_ms)):
         if void is None:
             yield _one(name, "ms", value, "less", is_speed=True)
         else:
-            yield Measure(name=name, unit="ms", better="less", is_speed=True, reason=void.advice or "timing is void")
+            yield Measure(name=name, unit="ms", better="less", is_speed=True, reason=void)
 
 
 def answers(state: RunState) -> dict[str, str]:

@@ -66,7 +66,7 @@ def charts(shown: Picture) -> tuple[Chart, ...]:
     firsts = [
         (row.first_token_s, row.ttft_ms / 1000, sessions.get(row.session, 0))
         for row in shown.requests
-        if row.first_token_s is not None and row.ttft_ms is not None
+        if withheld is None and row.first_token_s is not None and row.ttft_ms is not None
     ]
     power = view.series.get("gpu_power_w", ())
     return (
@@ -80,7 +80,7 @@ def charts(shown: Picture) -> tuple[Chart, ...]:
         Chart(
             title="depth by stream", unit="tokens", lines=tuple(Line(name, one.depth_tokens) for name, one in streams)
         ),
-        Chart(title="time to first token, each request", unit="s", points=tuple(firsts)),
+        Chart(title="time to first token, each request", unit="s", points=tuple(firsts), empty=why),
         Chart(title="power of the server's hungriest card", unit="W", lines=(Line("power", tuple(power)),)),
     )
 

@@ -38,6 +38,7 @@ def junit_text(shown: Picture) -> str:
         "simulated": verdict.simulated,
         "run_state": shown.phase,
         "speed_withheld": verdict.speed_withheld,
+        "timing_void": verdict.timing_void,
         "scope": verdict.scope,
         **regime_columns(verdict.regime),
     }

@@ -83,17 +83,14 @@ def _shared(shown: Picture) -> str:
 def _head(shown: Picture) -> list[str]:
     verdict = shown.verdict
     said = [f'<div class="banner">{plain(mark)}</div>' for mark in shown.marks]
+    notes = (("Speeds are withheld", verdict.speed_withheld), ("Times are void", verdict.timing_void))
     return [
         *said,
         f'<div class="word {_VERDICTS[verdict.verdict]}">{verdict.verdict}</div>',
         f"<h1>{plain(verdict.scenario or 'unknown scenario')}</h1>",
         f'<p class="dim">{plain(verdict.run or "")}, ended: {plain(verdict.ended or "the log does not say")}</p>',
         f"<p>{plain(verdict.scope)}</p>",
-        *(
-            [f'<p class="bad">Speeds are withheld: {plain(verdict.speed_withheld)}</p>']
-            if verdict.speed_withheld
-            else []
-        ),
+        *(f'<p class="bad">{name}: {plain(why)}</p>' for name, why in notes if why),
     ]
 
 

@@ -55,6 +55,7 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
             ("its runner died", self.phase == "died"),
             ("post hoc", self.verdict.post_hoc),
             ("speeds withheld", self.verdict.speed_withheld is not None),
+            ("times void", self.verdict.timing_void is not None and self.verdict.speed_withheld is None),
         )
         return tuple(mark for mark, holds in said if holds)
 
@@ -155,10 +156,14 @@ def _row(row: RequestRow, scrub: Callable[[str], str]) -> RequestRow:
 
 
 def columns(shown: Picture) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
-    """Names of columns and the cells of each request, the run's own and the regime's among them."""
+    """Names of columns and the cells of each request, the run's own and the regime's among them.
+
+    Times of single requests stay as evidence; where they are not to be quoted, each row says why.
+    """
     verdict = shown.verdict
     run = {"run": verdict.run, "scenario": verdict.scenario, "simulated": verdict.simulated, "run_state": shown.phase}
-    after = {"speed_withheld": verdict.speed_withheld, **regime_columns(verdict.regime)}
+    void = {"speed_withheld": verdict.speed_withheld, "timing_void": verdict.timing_void}
+    after = {**void, **regime_columns(verdict.regime)}
     left_out = () if shown.sharing.text else ("content", "reasoning", "tool_args", "error")
     own = tuple(name for name in RequestRow.__struct_fields__ if name not in left_out)
     rows = [(*run.values(), *(getattr(row, name) for name in own), *after.values()) for row in shown.requests]

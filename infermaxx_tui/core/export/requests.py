@@ -74,16 +74,19 @@ class RequestRow(msgspec.Struct, frozen=True, kw_only=True):
     depth_tokens: int | None
     """Prompt and reply together."""
     ttft_ms: float | None
+    """At the socket, as all times here: evidence of one request, and no figure where `speed_withheld` or `timing_void`
+    of the row says why."""
     first_visible_ms: float | None
     decode_ms: float | None
+    """None too where speeds are withheld, as `gap_mean_ms`, `total_ms` and `tokens_per_s`."""
     gap_mean_ms: float | None
-    """Time between tokens; None too where speeds are withheld."""
+    """Time between tokens."""
     gap_max_ms: float | None
     """Of the silences that were noted; None if none was."""
     gaps_noted: int
     total_ms: float | None
     tokens_per_s: float | None
-    """While it decoded; None too where speeds are withheld."""
+    """While it decoded."""
     chunks: int | None
     capped: bool | None
     degenerate: str | None

@@ -83,14 +83,15 @@ def _shared(shown: Picture) -> str:
 def _head(shown: Picture) -> list[str]:
     verdict = shown.verdict
     said = [f'<div class="banner">{plain(mark)}</div>' for mark in shown.marks]
-    notes = (("Speeds are withheld", verdict.speed_withheld), ("Times are void", verdict.timing_void))
+    hidden, void = verdict.speed_withheld, verdict.timing_void
+    note = f"Speeds are withheld: {hidden}" if hidden else f"Times are void: {void}" if void else None
     return [
         *said,
         f'<div class="word {_VERDICTS[verdict.verdict]}">{verdict.verdict}</div>',
         f"<h1>{plain(verdict.scenario or 'unknown scenario')}</h1>",
         f'<p class="dim">{plain(verdict.run or "")}, ended: {plain(verdict.ended or "the log does not say")}</p>',
         f"<p>{plain(verdict.scope)}</p>",
-        *(f'<p class="bad">{name}: {plain(why)}</p>' for name, why in notes if why),
+        *([f'<p class="bad">{plain(note)}</p>'] if note else []),
     ]
 
 

@@ -12,6 +12,8 @@ from typing import Final, Literal
 
 import msgspec
 
+from infermaxx_tui.core.kv_unknown import states_without_layers, unreckoned
+
 Kind = Literal["full", "sliding", "state", "none"]
 Dtype = Literal["bfloat16", "float16", "float32"]
 WIDTHS: Final[dict[str, int]] = {"bfloat16": 2, "float16": 2, "float32": 4}
@@ -66,7 +68,6 @@ _KINDS: Final[dict[str, Kind]] = {
     "full_attention": "full",
     "attention": "full",
     "global": "full",
-    "hybrid": "full",
     "sliding_attention": "sliding",
     "chunked_attention": "sliding",
     "local": "sliding",
@@ -125,8 +126,12 @@ class _Config:
 def layers_of(raw: Mapping[str, object]) -> Layers:
     """What the layers of a parsed config.json keep. Raises ConfigError."""
     config = _Config(raw)
+    if (why := unreckoned(config.raw, raw)) is not None:
+        raise ConfigError(why)
     kinds = _kinds(config)
     counts = Counter(kinds)
+    if not counts["state"] and (why := states_without_layers(config.raw)) is not None:
+        raise ConfigError(why)
     shared = config.number("num_kv_shared_layers") or 0
     if shared:
         counts = Counter(kinds[: max(len(kinds) - shared, 0)])
@@ -158,7 +163,7 @@ def _kinds(config: _Config) -> list[Kind]:
         found = read(config)
         if found is not None:
             return found
-    return ["full"] * config.need("num_hidden_layers", "n_layer", "n_layers")
+    return ["full"] * config.need("num_hidden_layers", "n_layer", "n_layers", "num_layers")
 
 
 def _named(config: _Config) -> list[Kind] | None:
@@ -222,8 +227,10 @@ def _attention(config: _Config, local: bool = False) -> Attention:
         rope = config.need("qk_rope_head_dim")
         return Attention(1, rank + rope, vectors=1, rope_dim=rope)
     heads = config.need("num_attention_heads", "n_head", "n_heads")
-    kv_heads = config.number("num_key_value_heads", "num_kv_heads", "n_head_kv") or heads
-    dim = config.number("head_dim", "attention_head_dim", "kv_channels")
+    names = ("n_head_kv", "num_kv_heads", "num_key_value_heads", "multi_query_group_num", "num_attention_groups")
+    one = config.raw.get("multi_query") is True and config.raw.get("new_decoder_architecture") is not True
+    kv_heads = 1 if one else config.number(*names) or heads
+    dim = config.number("head_dim", "hidden_size_per_head", "attention_head_dim", "kv_channels")
     if not local:
         kv_heads = config.number("num_global_key_value_heads") or kv_heads
         dim = config.number("global_head_dim") or dim

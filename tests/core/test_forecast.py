@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from infermaxx_tui.core.experiment.commandline import option
@@ -72,6 +73,24 @@ def test_blocks_and_sizes_are_read_as_vllm_reads_them() -> None:
     assert option(("serve", "--a", "1", "--a=2", "--b"), "a") == "2"
     assert option(("serve", "--max_model_len", "9"), "max-model-len") == "9"
     assert option(("serve", "--b"), "b") is None
+
+
+def test_float32_weights_are_loaded_in_16_bits_unless_the_command_says_otherwise() -> None:
+    config, facts = {**SMOLLM2, "dtype": "float32"}, msgspec.structs.replace(FACTS, dtype="float32")
+    half, whole = (forecast(("vllm", "serve", *said), {}, config, facts, H200) for said in ((), ("--dtype", "float")))
+    assert (half.kv_dtype, half.kv_bytes_per_token) == ("bfloat16", 23_040)
+    assert (whole.kv_dtype, whole.kv_bytes_per_token) == ("float32", 46_080)
+    assert half.pool_bytes is not None
+    assert whole.pool_bytes is not None
+    assert half.pool_bytes - whole.pool_bytes == WEIGHTS - WEIGHTS // 2
+
+
+@pytest.mark.parametrize("words", [("-tp", "2"), ("--tensor_parallel_size=2",), ("--tensor-parallel-size", "2")])
+def test_two_cards_are_two_cards_in_every_spelling(words: tuple[str, ...]) -> None:
+    alone, both = _of(card=H200), _of(*words, card=H200)
+    assert alone.pool_bytes is not None
+    assert both.pool_bytes is not None
+    assert both.pool_bytes > 1.9 * alone.pool_bytes
 
 
 def test_what_does_not_follow_is_missing_with_its_reason() -> None:

@@ -205,7 +205,7 @@ def test_kimis_lists_count_from_one() -> None:
             "letters",
         ),
         ({**LLAMA_70B, "full_attention_interval": 4}, "no size of their state"),
-        ({**LLAMA_70B, "layer_types": ["mlp"]}, "keeps anything"),
+        ({**LLAMA_70B, "num_hidden_layers": 1, "layer_types": ["mlp"]}, "keeps anything"),
     ],
 )
 def test_a_config_that_does_not_say_it_is_refused(config: dict[str, object], said: str) -> None:

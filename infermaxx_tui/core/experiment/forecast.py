@@ -13,9 +13,16 @@ from typing import Final
 import msgspec
 
 from infermaxx_tui.core.experiment.commandline import option
-from infermaxx_tui.core.kv_layers import INNER, ConfigError, layers_of
+from infermaxx_tui.core.kv_layers import WIDTHS, ConfigError, layers_of
 from infermaxx_tui.core.kv_pool import BLOCK_TOKENS, GIB, Cost, cost
-from infermaxx_tui.core.model_facts import ModelFacts, as_loaded, roofline_tokens_per_s
+from infermaxx_tui.core.model_facts import (
+    ModelFacts,
+    as_loaded,
+    in_type,
+    loaded_dtype,
+    quantization_of,
+    roofline_tokens_per_s,
+)
 
 _DTYPES: Final = {"half": "float16", "float": "float32"}
 """Other names of types that `--dtype` takes."""
@@ -51,6 +58,10 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     kv_dtype: str | None = None
     """The type in which keys and values are kept, `auto` resolved."""
     kv_bytes_per_token: int | None = None
+    """In all layers that keep every token."""
+    kv_window_bytes_per_token: int = 0
+    """Of each of the last `kv_window_tokens` besides."""
+    kv_window_tokens: int = 0
     window_tokens: int | None = None
     """The longest request."""
     model_tokens: int | None = None
@@ -75,13 +86,15 @@ def forecast(
     card: Card | None,
 ) -> Forecast:
     """What follows for a server of this command on a checkpoint; `card` None: there is none, or it is not known."""
-    dtype = told_dtype(launch)
+    dtype = told_dtype(launch) or loaded_dtype(facts)
     stored = option(launch, "kv-cache-dtype") or "auto"
     if stored == "auto" and _brings_kv_type(config):
         why = "the checkpoint's quantisation brings a type for its cache"
         return Forecast(missing={"kv_bytes_per_token": why})
+    if stored == "auto" and dtype not in WIDTHS:
+        return Forecast(missing={"kv_bytes_per_token": facts.missing.get("kv_bytes_per_token", "no type is named")})
     try:
-        layers = layers_of(_in_type(config, dtype))
+        layers = layers_of(in_type(config, dtype))
         mtp = "mtp" in (option(launch, "speculative-config") or "")
         priced = cost(layers, stored, _whole(option(launch, "block-size")) or BLOCK_TOKENS, mtp)
     except ConfigError as error:
@@ -95,6 +108,8 @@ def forecast(
     return Forecast(
         kv_dtype=layers.dtype if stored == "auto" else stored,
         kv_bytes_per_token=priced.bytes_per_token,
+        kv_window_bytes_per_token=priced.window_bytes_per_token,
+        kv_window_tokens=priced.window,
         window_tokens=window,
         model_tokens=layers.max_model_len,
         pool_bytes=memory.n_bytes,
@@ -118,15 +133,8 @@ def told_quantization(launch: Sequence[str]) -> str | None:
 
 
 def _brings_kv_type(config: Mapping[str, object]) -> bool:
-    quant = config.get("quantization_config")
-    return isinstance(quant, dict) and bool(quant.get("kv_cache_scheme") or quant.get("kv_cache_quant_algo"))
-
-
-def _in_type(config: Mapping[str, object], dtype: str | None) -> Mapping[str, object]:
-    if dtype is None:
-        return config
-    inner = {key: {**raw, "dtype": dtype} for key in INNER if isinstance(raw := config.get(key), dict)}
-    return {**config, **inner, "dtype": dtype}
+    quant = quantization_of(config)
+    return bool(quant.get("kv_cache_scheme") or quant.get("kv_cache_quant_algo"))
 
 
 class _Memory(msgspec.Struct, frozen=True):
@@ -200,7 +208,9 @@ def _gib(n_bytes: float) -> str:
 def forecast_lines(one: Forecast) -> Iterator[str]:
     """For people, before a boot."""
     if one.kv_bytes_per_token is not None:
-        yield f"KV cache of this arm: {one.kv_bytes_per_token:,} bytes a token in {one.kv_dtype}"
+        near = f", and {one.kv_window_bytes_per_token:,} of each of the last {one.kv_window_tokens:,}"
+        near = near if one.kv_window_tokens else ""
+        yield f"KV cache of this arm: {one.kv_bytes_per_token:,} bytes a token in {one.kv_dtype}{near}"
     if one.pool_tokens is not None:
         yield f"pool: {'at most ' if one.at_most else ''}{one.pool_tokens:,} tokens ({one.pool_from}){_fits(one)}"
     if one.window_tokens and one.model_tokens and one.window_tokens > one.model_tokens:

@@ -43,4 +43,5 @@ def _with_kv(facts: ModelFacts, row: ArmRow) -> ModelFacts:
     if told is None or told.kv_dtype is None or told.kv_bytes_per_token is None:
         return facts
     priced = {told.kv_dtype: told.kv_bytes_per_token, **facts.kv_bytes_per_token}
-    return msgspec.structs.replace(facts, kv_bytes_per_token=priced)
+    near = {told.kv_dtype: told.kv_window_bytes_per_token, **facts.kv_window_bytes_per_token}
+    return msgspec.structs.replace(facts, kv_bytes_per_token=priced, kv_window_bytes_per_token=near)

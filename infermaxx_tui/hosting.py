@@ -86,11 +86,12 @@ def hosted(
     base: Path = Path(),
     note: Callable[[str], None] = lambda text: None,
     given: Mapping[str, str] = MappingProxyType({}),
+    secret: str | None = None,
 ) -> Iterator[Host]:
     """The run's server, started if it is ours, and ended when the block ends; `note` takes remarks for people.
 
     `base` is the folder of the scenario file. `given` is what such a server has in its environment beside what this
-    process has.
+    process has; `secret` is masked in its log once it has ended.
 
     Raises ScenarioError, and ServerUnusableError for a command that cannot come up.
     """
@@ -112,7 +113,7 @@ def hosted(
     port_file = folder.path / ".port"
     port_file.unlink(missing_ok=True)
     command = wanted.launch or _sim_command(wanted.sim, port_file)
-    server = LaunchedServer(command, {**given, **wanted.env}, folder.server_log)
+    server = LaunchedServer(command, {**given, **wanted.env}, folder.server_log, secret)
     try:
         patience = Patience(wanted.idle_s, wanted.quiet_s, wanted.start_s)
         yield Host(launch_url(command) if wanted.launch else None, server, port_file, patience=patience)

@@ -10,8 +10,7 @@ import secrets
 import sys
 import time
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -87,7 +86,7 @@ def _run(wish: Wish, ending: Ending) -> int:
     at = _new(wish) if wish.resume is None else _taken_up(wish, Path(wish.resume), key)
     wish, loaded, folder = at.wish, at.loaded, at.folder
     try:
-        with _masked_log(folder, key), hosted(loaded, folder, at.base, _note, _given(wish, key)) as host:
+        with hosted(loaded, folder, at.base, _note, _given(wish, key), key) as host:
             from infermaxx_tui.playing import Run, play_run, prepare_run, tell
 
             if host.server is not None:
@@ -155,16 +154,6 @@ def _taken_up(wish: Wish, path: Path, key: str | None) -> _Beginning:
 def _given(wish: Wish, key: str | None) -> dict[str, str]:
     """What a server that the run starts has in its environment beside ours: the key that it will be asked with."""
     return {} if key is None else {wish.api_key_env: key}
-
-
-@contextmanager
-def _masked_log(folder: RunFolder, key: str | None) -> Iterator[None]:
-    """A launched server writes its log itself: what it says of the key is overwritten once it has ended."""
-    try:
-        yield
-    finally:
-        with suppress(OSError):
-            Mask(key).file(folder.server_log)
 
 
 def _begin(folder: RunFolder) -> None:

@@ -63,15 +63,22 @@ class Mask:
 
     def file(self, path: Path) -> int:
         """Overwrites it with stars in a file that somebody else wrote; how often. Raises OSError."""
-        if not self._forms:
-            return 0
-        found = 0
-        with open(path, "r+b", opener=_no_link) as file:
-            for at, size in list(_places(path, [form for _, form in self._forms])):
-                file.seek(at)
-                file.write(b"*" * size)
-                found += 1
-        return found
+        with open_to_mask(path) as file:
+            return self.opened(file)
+
+    def opened(self, file: BinaryIO) -> int:
+        """The same in an open one, whatever its name is by now."""
+        places = list(_places(file, [form for _, form in self._forms])) if self._forms else []
+        for at, size in places:
+            file.seek(at)
+            file.write(b"*" * size)
+        file.flush()
+        return len(places)
+
+
+def open_to_mask(path: Path) -> BinaryIO:
+    """A file that is there, open for reading and writing, and no link to one. Raises OSError."""
+    return open(path, "r+b", opener=_no_link)
 
 
 class MaskedStream(io.TextIOWrapper):
@@ -125,21 +132,21 @@ def _end_of(data: bytes, found: int, forms: tuple[tuple[bytes, bytes], ...]) -> 
     return end
 
 
-def _places(path: Path, forms: list[bytes]) -> Iterator[tuple[int, int]]:
+def _places(file: BinaryIO, forms: list[bytes]) -> Iterator[tuple[int, int]]:
     """Where any of the forms stands in a file, and its size; blocks overlap, so that none is missed at a border."""
     overlap = max(len(form) for form in forms) - 1
     offset, held = 0, b""
-    with path.open("rb") as file:
-        while block := file.read(_BLOCK):
-            held += block
-            for form in forms:
-                at = held.find(form)
-                while at >= 0:
-                    yield offset + at, len(form)
-                    at = held.find(form, at + len(form))
-            keep = min(overlap, len(held))
-            offset += len(held) - keep
-            held = held[len(held) - keep :]
+    file.seek(0)
+    while block := file.read(_BLOCK):
+        held += block
+        for form in forms:
+            at = held.find(form)
+            while at >= 0:
+                yield offset + at, len(form)
+                at = held.find(form, at + len(form))
+        keep = min(overlap, len(held))
+        offset += len(held) - keep
+        held = held[len(held) - keep :]
 
 
 def _no_link(path: str, flags: int) -> int:

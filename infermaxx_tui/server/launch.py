@@ -36,14 +36,15 @@ _PORT = re.compile(r"(?:^|\s)--port[=\s]+(\d+)\b", re.ASCII)
 class LaunchedServer:
     """A server process of ours."""
 
-    def __init__(self, command: Sequence[str], env: Mapping[str, str], log: Path) -> None:
-        """Starts it; raises ServerUnusableError if there is no such command."""
+    def __init__(self, command: Sequence[str], env: Mapping[str, str], log: Path, secret: str | None = None) -> None:
+        """Starts it; raises ServerUnusableError if there is no such command. Once it has ended `secret` is masked in
+        `log`, whoever ended it."""
         self._log = log
         around = {**os.environ, **env}
         _refuse_missing(command[0], around.get("PATH"))
         try:
-            self._keeper = Keeper(log.with_name(f".{log.name}.lock"))
-            self._process = self._keeper.start(command, around, log)
+            self._keeper = Keeper(log.with_name(f".{log.name}.lock"), log, secret)
+            self._process = self._keeper.start(command, around)
         except OSError as error:
             raise ServerUnusableError(f"server.launch: cannot start {command[0]!r}: {error.strerror}") from None
 

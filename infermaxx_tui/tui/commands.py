@@ -16,15 +16,7 @@ from infermaxx_tui.tui.commands_experiment import EXPERIMENT, FLEET
 __all__ = ["COMMANDS", "GAP", "Command", "Place", "bindings", "commands_of", "key_name", "line_of_keys"]
 
 _APP = (
-    Command(
-        id="app.leave",
-        place="app",
-        keys=("q",),
-        action="leave",
-        name="leave",
-        text="leave; a run that is going on goes on",
-        shown=90,
-    ),
+    *made("app", ("leave", "q", "leave", "leave", "leave; a run that is going on goes on", 90)),
     Command(
         id="app.leave_always",
         place="app",
@@ -38,14 +30,7 @@ _APP = (
         "app",
         ("help", "question_mark f1", "help", "help", "every key, and what this screen shows", 80),
         ("command_palette", "colon ctrl+p", "command_palette", "commands", "find a command by its name", 85),
-        (
-            "suspend_process",
-            "ctrl+z",
-            "suspend_process",
-            "suspend",
-            "put the TUI into the background; the run goes on",
-            0,
-        ),
+        ("suspend_process", "ctrl+z", "suspend_process", "suspend", "put it into the background; the run goes on", 0),
         ("change_theme", "ctrl+t", "change_theme", "theme", "choose other colours", 0),
         ("repaint", "ctrl+l", "repaint", "repaint", "draw the whole screen again", 0),
     ),

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from infermaxx_tui.tui.command import made
 
+_COLUMNS = (
+    ("columns_on", "right_square_bracket right", "columns(1)", "columns", "columns further to the right", 25),
+    ("columns_back", "left_square_bracket left", "columns(-1)", "columns back", "columns further to the left", 0),
+)
 EXPERIMENT = made(
     "experiment",
     ("open", "enter", "open", "run", "open the run of the start under the cursor, or of the one that is going on", 10),
     ("live", "l", "live", "live run", "open the run that is going on now", 15),
     ("back", "escape backspace", "back", "back", "back to the list of experiments", 20),
-    (
-        "columns_on",
-        "right_square_bracket right",
-        "columns(1)",
-        "columns",
-        "columns further to the right",
-        25,
-    ),
-    ("columns_back", "left_square_bracket left", "columns(-1)", "columns back", "columns further to the left", 0),
+    *_COLUMNS,
     ("filter", "slash", "filter", "filter", "show only words that hold a text", 55),
     ("next_panel", "tab", "next_panel(1)", "panel", "the next panel", 30),
     ("previous_panel", "shift+tab", "next_panel(-1)", "panel back", "the panel before", 0),
@@ -33,15 +29,7 @@ FLEET = made(
     "fleet",
     ("open", "enter", "open", "open", "open the experiment of this arm", 10),
     ("back", "escape backspace", "back", "back", "back to the list of runs", 20),
-    (
-        "columns_on",
-        "right_square_bracket right",
-        "columns(1)",
-        "columns",
-        "columns further to the right",
-        25,
-    ),
-    ("columns_back", "left_square_bracket left", "columns(-1)", "columns back", "columns further to the left", 0),
+    *_COLUMNS,
     ("copy", "y", "copy", "copy", "copy the whole table as Markdown", 40),
     ("export", "P", "export", "save", "save the screen as SVG and text", 50),
 )

@@ -132,6 +132,14 @@ def test_an_arm_that_sets_a_key_to_what_its_scenario_has_is_its_parent(tmp_path:
     assert read_experiment(str(file)).experiment.arms[1].name == "b"
 
 
+def test_a_flag_that_is_not_given_is_not_said_to_be_off() -> None:
+    one = _arms("flags={no-enable-prefix-caching=true}", "flags={no-enable-prefix-caching=false}")
+    assert [(arm.moved, arm.lever("--enable-prefix-caching")) for arm in one] == [
+        ((), "no"),
+        (("--enable-prefix-caching",), "default"),
+    ]
+
+
 def test_a_flag_is_read_in_every_spelling() -> None:
     words = ("vllm", "serve", "/m", "-tp", "2", "--max_model_len=9", "--a", "-1", "--b", "-O3", "-sc.method", "mtp")
     assert given_flags(words) == {

@@ -50,11 +50,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Why more than one lever moved, as its author says."""
 
     def lever(self, name: str) -> str:
-        """The text of a lever in this arm, `without` where it has none."""
+        """The text of a lever in this arm. A flag that is not given has its default, and that may be on."""
         if name in self.levers:
             return self.levers[name]
         flag, _, key = name.partition(".")
-        return key_text(self.levers.get(flag, ""), key) or "without"
+        return key_text(self.levers.get(flag, ""), key) or ("default" if is_flag(name) else "without")
 
 
 def settings(experiment: Experiment) -> tuple[Settings, ...]:

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 import anyio
 import msgspec
@@ -30,6 +31,7 @@ from infermaxx_tui.runner.client import make_client
 from infermaxx_tui.runner.clock import SystemClock
 from infermaxx_tui.runner.context import Prepared, Stopper
 from infermaxx_tui.runner.play import play
+from infermaxx_tui.sensors.machine import standing
 from infermaxx_tui.sensors.sampler import Sampler
 from infermaxx_tui.traps import trap_lines, with_traps
 from infermaxx_tui.verdicts import exit_code, judge_folder, write_verdict
@@ -93,6 +95,8 @@ class Run(msgspec.Struct, frozen=True):
     server_alive: Callable[[], bool] | None
     """Whether the server's process still lives, if it is ours."""
     sensors: Sampler | None = None
+    server_pid: int | None = None
+    """The server's process, if it is ours."""
 
 
 def play_run(run: Run, begin: Callable[[], None]) -> ExitCode:
@@ -159,9 +163,11 @@ async def _play(run: Run, sink: Appender) -> None:
         except OSError:
             return None
 
+    look = partial(standing, run.url, run.server_pid)
     async with make_client(run.url, run.api_key) as client, anyio.create_task_group() as group:
         await group.start(run.ending.obey, stopper.ask)
-        await play(run.prepared, folder.id, client, sink, SystemClock(), stopper, spare, run.server_alive, run.sensors)
+        clock, alive = SystemClock(), run.server_alive
+        await play(run.prepared, folder.id, client, sink, clock, stopper, spare, alive, run.sensors, look)
         group.cancel_scope.cancel()
 
 

@@ -92,11 +92,12 @@ def _run(wish: Wish, ending: Ending) -> int:
             if host.server is not None:
                 ending.last_act = host.server.kill
             url = host.wait()
-            with sensing(loaded.scenario, url, host.server.pid if host.server is not None else None) as sensors:
+            pid = None if host.server is None else host.server.pid
+            with sensing(loaded.scenario, url, pid) as sensors:
                 prepared = prepare_run(wish, loaded, folder, url, _note, host.startup(), sensors, key, at.earlier)
                 alive = host.alive if host.server is not None else None
                 keep_origin(folder, at.base, wish)
-                code = play_run(Run(prepared, folder, url, key, ending, alive, sensors), lambda: _begin(folder))
+                code = play_run(Run(prepared, folder, url, key, ending, alive, sensors, pid), lambda: _begin(folder))
             os.close(at.lock)
             tell(wish, folder)
             return int(code)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from infermaxx_tui.core.continuing import differences, remaining, unfinished
+from infermaxx_tui.core.continuing import differences, how_ended, remaining, unfinished
 from infermaxx_tui.core.events import Record, RequestStarted, Resumed, RunEnded, TagIssued, TagsKnown
 from infermaxx_tui.core.events_resume import BrokenOff
 from infermaxx_tui.core.fold import Fold
@@ -127,7 +127,7 @@ def continued(run: RunFolder, earlier: Earlier, prepared: Prepared) -> Prepared:
             why = "a run is not continued on something else; run it anew"
             raise RunError(f"{run.id}: not what it was: {', '.join(other)}: {why}")
     planned = prepared.plan
-    again = unfinished(planned, {one.session: one.ended for one in earlier.state.sessions})
+    again = unfinished(planned, how_ended(earlier.state.sessions))
     whole = {one.session for one in planned.conversations} - again
     still = tuple(one for one in earlier.issued if one.session is None or one.session in whole)
     dropped = [one.tag for one in earlier.issued if one.session is not None and one.session not in whole and one.tag]

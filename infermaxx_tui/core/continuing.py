@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
 
 from infermaxx_tui.core.plan import ConversationPlan, Plan
 from infermaxx_tui.core.regime import Regime
+from infermaxx_tui.core.state import SessionState
 
 WHOLE: Final = frozenset({"finished", "window", "exhausted", "duration"})
 """How a conversation ends that came to its own end, or to that of the run's duration; any other was broken off."""
@@ -18,6 +19,11 @@ _SHOWN: Final = 40
 """Characters of a value that are shown: enough to tell two versions, or two hashes, apart."""
 _ALIKE: Final = 0.05
 """Share by which a measured figure may differ from that of the start before."""
+
+
+def how_ended(sessions: Iterable[SessionState]) -> dict[int, str | None]:
+    """How each conversation came to its end; None for one that did not, or whose server went away in the middle."""
+    return {one.session: None if one.cut_off else one.ended for one in sessions}
 
 
 def unfinished(planned: Plan, ended: Mapping[int, str | None]) -> frozenset[int]:

@@ -200,12 +200,13 @@ class Beat(Event, frozen=True, kw_only=True):
 class ServerLost(Event, frozen=True, kw_only=True):
     """Evidence that the server was not available after its first token."""
 
-    how: Literal["refused", "pid_dead", "restarted", "stalled", "timeout"]
+    how: Literal["refused", "pid_dead", "restarted", "stalled", "timeout", "unhealthy"]
+    """`unhealthy`: streams had broken, or none was open, and /health did not say that all is well."""
     session: int | None
     req: int | None
     detail: str
     reachable: bool | None = None
-    """Whether /health answered at that moment; None if it was not asked."""
+    """Whether the server's host was there at that moment; None if nobody knows, or it was not asked."""
 
 
 class StopAsked(Event, frozen=True, kw_only=True):

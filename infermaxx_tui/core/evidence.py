@@ -107,7 +107,7 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
     """One piece of evidence that the server was away."""
 
     at: Ref
-    how: Literal["refused", "pid_dead", "restarted", "stalled", "timeout"]
+    how: Literal["refused", "pid_dead", "restarted", "stalled", "timeout", "unhealthy"]
     session: int | None
     req: int | None
     detail: str

@@ -231,7 +231,8 @@ class Fold:
         self._itself.ended(record, event.req)
         self._sessions.replied(event)
         if kind in DELIVERY_KINDS:
-            self._deliveries.ended(at, record.mono_us, event, self._replies.max_model_len)
+            cut_off = self._deliveries.ended(at, record.mono_us, event, self._replies.max_model_len)
+            self._sessions.of(event.session).cut_off |= cut_off
         if outcome != "ok":
             self._availability.ended(at, event)
         self._controls.ended(at, event, self._replies.max_model_len)
@@ -280,7 +281,8 @@ class Fold:
 
     def _server_lost(self, record: Record, event: e.ServerLost) -> None:
         if self._availability.lost((record.part, record.seq), event):
-            self._deliveries.server_lost(record.mono_us)
+            for session in self._deliveries.server_lost(record.mono_us):
+                self._sessions.of(session).cut_off = True
 
     def _stop_asked(self, event: e.StopAsked) -> None:
         self._run.stop_by = event.by

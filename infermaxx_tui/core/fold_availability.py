@@ -37,7 +37,8 @@ class Availability(msgspec.Struct):
                     after_first_token=spoke,
                 )
             )
-        return spoke and event.how in ("refused", "pid_dead", "restarted")
+        gone = event.how in ("refused", "pid_dead", "restarted")
+        return spoke and (gone or (event.how == "unhealthy" and event.reachable is True))
 
     def ended(self, at: Ref, event: RequestEnded) -> None:
         """Counts a request that the server did not answer after it had spoken."""

@@ -88,41 +88,44 @@ class Deliveries:
     _broken: deque[tuple[int, Finding]] = field(default_factory=_broken)
     _server_lost: bool = False
 
-    def ended(self, at: Ref, mono_us: int, event: RequestEnded, max_model_len: int | None) -> None:
-        """Counts a turn or a question whose delivery can be judged; what we could not read is nobody's failure."""
+    def ended(self, at: Ref, mono_us: int, event: RequestEnded, max_model_len: int | None) -> bool:
+        """Counts a turn or a question whose delivery can be judged; what we could not read is nobody's failure.
+
+        True if it broke because the server was away.
+        """
         if "unparsed_delta" in event.anomalies:
             self.unparsed.add(finding(at, event, "tokens in usage that no delta showed"))
-            return
-        what = None
-        match event.outcome:
-            case "ok":
-                if not _delivered(event) and not capped(event, max_model_len):
-                    what = "only reasoning" if event.reasoning_chars else "nothing delivered"
-            case "protocol" | "truncated":
-                if self._server_lost:
-                    self.lost_with_server += 1
-                    return
-                what = event.outcome
-            case "rejected" if event.status is None or event.status >= 500:
-                what = "rejected" if event.status is None else f"HTTP {event.status}"
-            case _:
-                return
+            return False
+        what = _failed(event, max_model_len)
+        if what is None and event.outcome != "ok":
+            return False
+        if what is not None and event.outcome != "ok" and self._server_lost:
+            self.lost_with_server += 1
+            return True
         self.judged += 1
         if what is not None:
             failed = finding(at, event, what)
             self.failed.add(failed)
             if event.outcome != "ok":
                 self._broken.append((mono_us, failed))
+        return False
 
-    def server_lost(self, mono_us: int) -> None:
-        """The server is away: streams that broke just now, or break until it speaks again, are not delivery's."""
+    def server_lost(self, mono_us: int) -> set[int]:
+        """The server is away: streams that broke just now, or break until it speaks again, are not delivery's.
+
+        The conversations whose streams broke just now come out.
+        """
         self._server_lost = True
+        cut_off: set[int] = set()
         for broke_us, broken in self._broken:
             if mono_us - broke_us <= LOSS_WINDOW_US:
                 self.judged -= 1
                 self.failed.drop(broken)
                 self.lost_with_server += 1
+                if broken.session is not None:
+                    cut_off.add(broken.session)
         self._broken.clear()
+        return cut_off
 
     def server_spoke(self) -> None:
         """A first token came."""
@@ -136,6 +139,21 @@ class Deliveries:
     def delivery(self) -> Delivery:
         """What was counted so far."""
         return Delivery(self.judged, self.failed.findings(), self.lost_with_server)
+
+
+def _failed(event: RequestEnded, max_model_len: int | None) -> str | None:
+    """What a request failed to deliver, in words; None if it delivered, or if that is not delivery's to say."""
+    match event.outcome:
+        case "ok":
+            if _delivered(event) or capped(event, max_model_len):
+                return None
+            return "only reasoning" if event.reasoning_chars else "nothing delivered"
+        case "protocol" | "truncated":
+            return event.outcome
+        case "rejected" if event.status is None or event.status >= 500:
+            return "rejected" if event.status is None else f"HTTP {event.status}"
+        case _:
+            return None
 
 
 def _delivered(event: RequestEnded) -> bool:

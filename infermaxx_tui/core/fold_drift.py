@@ -114,7 +114,7 @@ class Drift:
 
     def server_lost(self, record: e.Record, event: e.ServerLost) -> None:
         """A new process begins cold."""
-        if event.how in ("pid_dead", "restarted", "refused"):
+        if event.how in ("pid_dead", "restarted", "refused", "unhealthy"):
             self._cold()
 
     def _cold(self) -> None:

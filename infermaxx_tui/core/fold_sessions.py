@@ -35,6 +35,7 @@ class Session:
     last_us: int = -1
     ended: str | None = None
     parent: int | None = None
+    cut_off: bool = False
 
 
 @dataclass(slots=True)
@@ -202,4 +203,5 @@ class Sessions:
             silent_ms=None if since_us is None else max(now_us - max(since_us, session.last_us), 0) / 1000.0,
             ended=session.ended,
             parent=session.parent,
+            cut_off=session.cut_off,
         )

@@ -96,6 +96,8 @@ _AROUND: Final[dict[str, Mutation]] = {
     "refuse a connection": _fails("availability", _lost("refused")),
     "hang while /health answers": _fails("availability", _lost("stalled", reachable=True)),
     "hang and nobody knows": _blinds("availability", _lost("stalled", reachable=None)),
+    "kill the engine behind the server": _fails("availability", _lost("unhealthy", reachable=True)),
+    "leave /health without an answer": _blinds("availability", _lost("unhealthy", reachable=False)),
     "time out": _blinds("availability", _lost("timeout")),
     "use the server beside us": _blinds("instrument", each(e.MetricsRead, lambda x: _replace(x, running=400.0))),
     "let the server count more than we": _blinds(

@@ -114,6 +114,8 @@ _CONDITIONS: Final[dict[str, Mutation]] = {
     "availability: connections accepted": _lost("FAIL", "refused"),
     "availability: tokens come": _lost("FAIL", "stalled", reachable=True),
     "availability: no open stall": _lost("INCONCLUSIVE", "stalled", reachable=None),
+    "availability: /health well": _lost("FAIL", "unhealthy", reachable=True),
+    "availability: /health answers": _lost("INCONCLUSIVE", "unhealthy", reachable=None),
     "availability: no time-out": _lost("INCONCLUSIVE", "timeout"),
     "availability: no request without an answer": _blinds(
         reply("turn", 5, sick.fields(outcome="timeout", finish_reason=None)), "availability"

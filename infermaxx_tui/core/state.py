@@ -82,6 +82,8 @@ class SessionState(msgspec.Struct, frozen=True, kw_only=True):
     ended: str | None
     parent: int | None = None
     """The conversation that a subagent runs under."""
+    cut_off: bool = False
+    """Whether one of its turns or questions broke because the server went away, however it came to its end."""
 
 
 class Delivery(msgspec.Struct, frozen=True):

@@ -12,12 +12,13 @@ from anyio import to_thread
 
 from infermaxx_tui.core.blocks import Stretch
 from infermaxx_tui.core.canary import RegistryBuilder
-from infermaxx_tui.core.events import Calibrated, GateChecked, StartupRead
+from infermaxx_tui.core.events import Calibrated, GateChecked, RequestEnded, StartupRead
 from infermaxx_tui.core.plan import Plan
 from infermaxx_tui.core.regime import Regime
 from infermaxx_tui.core.render import Renderer
 from infermaxx_tui.core.scenario import Scenario
 from infermaxx_tui.core.segments import TokenisedTranscript
+from infermaxx_tui.core.standing import Standing
 from infermaxx_tui.core.transcript import Session
 from infermaxx_tui.runner import dispatch
 from infermaxx_tui.runner.board import Board
@@ -107,7 +108,14 @@ class RenderingCut(Exception):
 class RunContext:
     """The shared state of one run."""
 
-    def __init__(self, prepared: Prepared, client: httpx.AsyncClient, recorder: Recorder, stopper: Stopper) -> None:
+    def __init__(
+        self,
+        prepared: Prepared,
+        client: httpx.AsyncClient,
+        recorder: Recorder,
+        stopper: Stopper,
+        standing: Callable[[], Standing] = lambda: Standing(None),
+    ) -> None:
         self.prepared = prepared
         self.client = client
         self.recorder = recorder
@@ -119,10 +127,15 @@ class RunContext:
         self.tokens_seen = False
         self.closing = False
         """Open requests were cut, and none may be opened."""
+        self.doubt: RequestEnded | None = None
+        """The newest request that broke as it does when a server goes away, while nobody knows whether it did."""
+        self.doubt_us = 0
+        """When it broke."""
         self.faults: list[Exception] = []
         """What went wrong in this program itself."""
         self._next_req = 0 if prepared.continued is None else prepared.continued.last_req
         self._next_salt = 0
+        self._standing = standing
         self._rendering: set[anyio.CancelScope] = set()
         self._renderers = anyio.CapacityLimiter(1)
 
@@ -167,6 +180,12 @@ class RunContext:
                 self._rendering.discard(scope)
                 dispatch.rendered(self.recorder.clock.mono_us() - asked_us)
         raise RenderingCut
+
+    async def standing(self) -> Standing:
+        """Where the server's processes are now; looking for them takes a while, so it is done beside the loop."""
+        if self.recorder.clock.jumps:
+            return self._standing()
+        return await to_thread.run_sync(self._standing, abandon_on_cancel=True)
 
     def lose_evidence(self) -> None:
         """The log takes no more: nothing is sent from now on."""

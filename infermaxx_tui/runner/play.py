@@ -19,6 +19,7 @@ import infermaxx_tui
 from infermaxx_tui.core import events as ev
 from infermaxx_tui.core.predictions import sha256_of
 from infermaxx_tui.core.segments import TokenizerError
+from infermaxx_tui.core.standing import Standing
 from infermaxx_tui.core.state import RunState
 from infermaxx_tui.core.wire_odd import one_line
 from infermaxx_tui.runner.abilities import try_abilities
@@ -36,13 +37,13 @@ from infermaxx_tui.runner.reconcile import reconcile
 from infermaxx_tui.runner.recorder import Recorder, Sink
 from infermaxx_tui.runner.sampling import (
     Beats,
-    healthy,
     scrape,
     watch_metrics,
     watch_process,
     watch_stalls,
 )
 from infermaxx_tui.runner.stream import Streams
+from infermaxx_tui.runner.vital import settle_doubts, still_there, watch_doubts
 from infermaxx_tui.runner.wave import play_earlier, play_wave
 
 _GRACE_S: Final[dict[StopReason, float]] = {
@@ -57,8 +58,6 @@ _GRACE_S: Final[dict[StopReason, float]] = {
 }
 """Seconds that open requests may still take after a wish to stop; SIGTERM must be over within 10 s."""
 _WATCH_S: Final = 0.1
-_RETURN_TRIES: Final = 3
-_RETURN_WAIT_S: Final = 0.5
 
 
 async def play(
@@ -71,25 +70,26 @@ async def play(
     spare: Callable[[], Sink | None] = lambda: None,
     server_alive: Callable[[], bool] | None = None,
     gpus: GpuFeed | None = None,
+    standing: Callable[[], Standing] = lambda: Standing(None),
 ) -> RunState:
     """The state of the run when its last line is written. `stopper` may be asked to stop at any time.
 
     `spare` gives a place for the last lines when `sink` takes no more; `server_alive` says whether a server process
-    that is ours still lives; `gpus` are sensors whose readings are logged. A fault of this program is raised, but after
-    the last line, which says `internal`.
+    that is ours still lives; `gpus` are sensors whose readings are logged; `standing` looks for the server's processes.
+    A fault of this program is raised, but after the last line, which says `internal`.
     """
 
     def lost() -> None:
         run.lose_evidence()
 
     recorder = Recorder(sink, clock, lost, spare)
-    run = RunContext(prepared, client, recorder, stopper)
+    run = RunContext(prepared, client, recorder, stopper, standing)
     _open_log(run, run_id)
     if prepared.continued is not None and prepared.continued.used_up(prepared.scenario.duration_s):
         stopper.ask("duration")
     instrument, beats = InstrumentWatch(run), Beats(run)
     watches: list[Callable[[], Awaitable[None]]] = [beats.run, instrument.run]
-    watches += [partial(watch, run) for watch in (watch_stalls, _end_after_duration, _obey_stops)]
+    watches += [partial(watch, run) for watch in (watch_stalls, watch_doubts, _end_after_duration, _obey_stops)]
     if server_alive is not None:
         watches.append(partial(watch_process, run, server_alive))
     if gpus is not None:
@@ -134,13 +134,14 @@ async def _play_all(run: RunContext, background: TaskGroup, sensors: bool) -> No
     if run.stopper.by is None:
         await play_before(run, streams)
     for wave in run.prepared.plan.waves:
-        if wave and run.stopper.by is None and await _server_is_there(run):
+        if wave and run.stopper.by is None and await still_there(run):
             await play_wave(run, streams, wave)
     await play_after_load(run, streams)
     await ask_misses_again(run, streams)
     await ask_alone(run, streams, "after")
     await ask_wrong_again(run, streams)
     await play_last(run, streams)
+    await settle_doubts(run)
     await reconcile(run, streams, baseline)
     if run.stopper.by != "gate":
         check_after(run)
@@ -209,19 +210,6 @@ def _close_log(run: RunContext) -> None:
             emit(ev.RunEnded(reason=by, events=events))
         case by:
             emit(ev.RunEnded(reason="stopped", events=events, detail=by))
-
-
-async def _server_is_there(run: RunContext) -> bool:
-    """False, and the run is asked to stop, when a server that had answered is gone for good."""
-    if not run.tokens_seen:
-        return True
-    for _ in range(_RETURN_TRIES):
-        if await healthy(run.client):
-            return True
-        if await run.stopped_within(_RETURN_WAIT_S):
-            return False
-    run.stopper.ask("server_lost")
-    return False
 
 
 async def _end_after_duration(run: RunContext) -> None:

@@ -13,6 +13,7 @@ from infermaxx_tui.core.readings import parse_metrics, refusal
 from infermaxx_tui.core.wire_odd import one_line
 from infermaxx_tui.runner.client import TRANSPORT_ERRORS
 from infermaxx_tui.runner.context import RunContext
+from infermaxx_tui.runner.vital import ask
 
 BEAT_S = 1.0
 _WATCH_S = 0.1
@@ -52,7 +53,7 @@ async def watch_stalls(run: RunContext) -> None:
         await anyio.sleep(_WATCH_S)
         if not run.board.stalled(clock.mono_us(), limit_s * 1e6):
             continue
-        reachable = await healthy(run.client)
+        found = await ask(run)
         now_us = clock.mono_us()
         for stream in run.board.stalled(now_us, limit_s * 1e6):
             stream.stalled = True
@@ -62,8 +63,9 @@ async def watch_stalls(run: RunContext) -> None:
                     how="stalled",
                     session=stream.session,
                     req=stream.req,
-                    detail=f"no token for {(now_us - stream.last_token_us) / 1e6:.1f} s (limits.stall_s={limit_s:g})",
-                    reachable=reachable,
+                    detail=f"no token for {(now_us - stream.last_token_us) / 1e6:.1f} s (limits.stall_s={limit_s:g});"
+                    f" {found.how}",
+                    reachable=found.reachable,
                 )
             )
 
@@ -76,15 +78,6 @@ async def watch_process(run: RunContext, alive: Callable[[], bool]) -> None:
             detail = "the server's process has ended"
             run.recorder.emit(ServerLost(how="pid_dead", session=None, req=None, detail=detail, reachable=False))
             return
-
-
-async def healthy(client: httpx.AsyncClient) -> bool:
-    """Whether anything answers at /health."""
-    try:
-        answer = await client.get("/health", timeout=_SCRAPE_TIMEOUT_S)
-    except TRANSPORT_ERRORS:
-        return False
-    return answer.status_code < 500
 
 
 async def scrape(run: RunContext) -> MetricsRead:

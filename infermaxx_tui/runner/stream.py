@@ -67,6 +67,8 @@ class Streams:
         self.totals.add(ended)
         if order.prefix is not None and order.kind == "turn":
             order.prefix.turn_over(reply.prompt_ids, reply.ids if ended.outcome == "ok" else None)
+        if breaks_off(ended) and run.tokens_seen:
+            run.doubt, run.doubt_us = ended, stream.wire.ended_us
         if ended.outcome == "refused_connection" and run.tokens_seen:
             detail = ended.error or ""
             emit(ServerLost(how="refused", session=order.session, req=req, detail=detail, reachable=False))
@@ -101,6 +103,17 @@ class Streams:
         if think is None or not order.prompt.no_thinking:
             return think
         return msgspec.structs.replace(think, starts_inside=False)
+
+
+def breaks_off(ended: RequestEnded) -> bool:
+    """Whether a request ended as it does when the server, or the engine behind it, goes away."""
+    match ended.outcome:
+        case "protocol" | "truncated":
+            return True
+        case "rejected":
+            return ended.status is not None and ended.status >= 500
+        case _:
+            return False
 
 
 def _think_of(run: RunContext) -> Think | None:
@@ -226,7 +239,7 @@ class _Stream:
         live, reply, run = self._live, self.reply, self._run
         if reply.prompt_ids_count is not None:
             live.depth_tokens = reply.prompt_ids_count + reply.tokens
-        run.tokens_seen = True
+        run.tokens_seen, run.doubt = True, None
         ttft_ms = (now_us - live.started_us) / 1000
         run.recorder.emit(FirstToken(req=live.req, session=live.session, ttft_ms=ttft_ms))
         if self._order.on_first is not None:

@@ -13,6 +13,7 @@ import msgspec
 import psutil
 
 from infermaxx_tui.core.gpu_owner import ServerPids
+from infermaxx_tui.core.standing import Standing
 
 _FORWARDERS: Final = (
     "docker-proxy",
@@ -20,6 +21,11 @@ _FORWARDERS: Final = (
     "slirp4netns",
     "ssh",
     "sshd",
+    "autossh",
+    "socat",
+    "kubectl",
+    "cloudflared",
+    "traefik",
     "nginx",
     "haproxy",
     "caddy",
@@ -99,6 +105,21 @@ def find_server(url: str | None, launched_pid: int | None) -> ServerPids:
     if not here:
         return ServerPids(False, why=f"{host} is not this machine")
     return _listening(port)
+
+
+def standing(url: str | None, launched_pid: int | None) -> Standing:
+    """How the server's processes are at this moment, as far as this machine tells."""
+    found = find_server(url, launched_pid)
+    states = [state for pid in found.pids if (state := _state(pid)) not in (None, psutil.STATUS_ZOMBIE)]
+    stopped = sum(state in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP) for state in states)
+    return Standing(found.here, len(states), stopped, found.why)
+
+
+def _state(pid: int) -> str | None:
+    try:
+        return psutil.Process(pid).status()
+    except psutil.Error:
+        return None
 
 
 def is_local(host: str) -> bool | None:

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infermaxx_tui.core.continuing import MEASURED, WHOLE, differences, remaining, root, unfinished
+from infermaxx_tui.core.continuing import MEASURED, WHOLE, differences, how_ended, remaining, root, unfinished
+from infermaxx_tui.core.fold_sessions import Sessions
 from infermaxx_tui.core.plan import ConversationPlan, Plan
 from infermaxx_tui.core.regime import Regime
 
@@ -39,6 +40,17 @@ def test_whole_conversations_and_those_that_are_left_are_all_there_are(n: int, s
     for one in left.conversations:
         assert msgspec.structs.replace(one, place=before[one.session].place) == before[one.session]
     assert (left.decoys, left.at_once) == (plan.decoys, plan.at_once)
+
+
+@pytest.mark.parametrize("cut_off", [False, True])
+def test_one_whose_server_went_away_in_the_middle_is_not_whole_though_it_came_to_its_end(cut_off: bool) -> None:
+    sessions = Sessions()
+    for session in range(3):
+        sessions.of(session).ended = "finished"
+    sessions.of(1).cut_off = cut_off
+    ended = how_ended(sessions.states({}, 0, {}))
+    assert ended == {0: "finished", 1: None if cut_off else "finished", 2: "finished"}
+    assert unfinished(planned(3), ended) == (frozenset(range(3)) if cut_off else frozenset())
 
 
 def test_a_conversation_and_its_subagents_are_whole_together() -> None:

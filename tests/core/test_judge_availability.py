@@ -13,7 +13,7 @@ from infermaxx_tui.core.judges import availability
 from infermaxx_tui.core.judges.check import Check
 from infermaxx_tui.core.limits import Limits
 
-How = Literal["refused", "pid_dead", "restarted", "stalled", "timeout"]
+How = Literal["refused", "pid_dead", "restarted", "stalled", "timeout", "unhealthy"]
 
 
 def check(events: list[e.AnyEvent]) -> Check:
@@ -43,12 +43,21 @@ def test_certain_evidence_fails(how: How, reachable: bool | None) -> None:
     assert (witness.session, witness.said) == (1, "as it was seen")
 
 
-def test_a_stall_on_a_reachable_host_fails() -> None:
-    assert check(near_the_end(lost("stalled", True))).outcome == "fail"
+@pytest.mark.parametrize("how", ["stalled", "unhealthy"])
+def test_a_server_that_is_sick_on_a_reachable_host_fails(how: How) -> None:
+    assert check(near_the_end(lost(how, True))).outcome == "fail"
 
 
 @pytest.mark.parametrize(
-    ("how", "reachable"), [("stalled", False), ("stalled", None), ("timeout", True), ("timeout", None)]
+    ("how", "reachable"),
+    [
+        ("stalled", False),
+        ("stalled", None),
+        ("timeout", True),
+        ("timeout", None),
+        ("unhealthy", False),
+        ("unhealthy", None),
+    ],
 )
 def test_silence_that_may_be_the_network_s_stays_open(how: How, reachable: bool | None) -> None:
     got = check(near_the_end(lost(how, reachable)))
@@ -62,7 +71,7 @@ def test_certain_evidence_is_not_hidden_by_any_number_of_time_outs() -> None:
     assert check([*events[:-3], *slow, lost("pid_dead"), *slow, *events[-3:]]).outcome == "fail"
 
 
-@pytest.mark.parametrize("how", ["refused", "pid_dead", "restarted", "stalled", "timeout"])
+@pytest.mark.parametrize("how", ["refused", "pid_dead", "restarted", "stalled", "timeout", "unhealthy"])
 def test_before_the_first_token_it_is_no_failure_of_availability(how: How) -> None:
     events = history()
     assert check([*events[:2], lost(how, True), *events[2:]]).outcome == "pass"

@@ -149,6 +149,26 @@ def test_streams_that_broke_because_the_server_went_away_are_not_delivery() -> N
     assert (got.n_evaluated, got.evidence) == (76, ())
 
 
+@pytest.mark.parametrize("outcome", ["truncated", "protocol", "rejected"])
+def test_what_a_dead_engine_breaks_is_not_delivery_and_its_conversations_are_known(outcome: e.Outcome) -> None:
+    """An engine that dies behind its server breaks streams and answers 500, before it is found out and after."""
+    events, after = broken_at(history(), 4)
+    status = 500 if outcome == "rejected" else 200
+    for i, event in enumerate(events):
+        if isinstance(event, e.RequestEnded) and event.outcome == "truncated":
+            events[i] = msgspec.structs.replace(event, outcome=outcome, status=status)
+    assert check(events).outcome == "fail"
+    dead = msgspec.structs.replace(LOST, how="unhealthy", reachable=True)
+    whole = [*events[:after], dead, *events[after:]]
+    got = check(whole)
+    assert (got.outcome, got.excluded, got.n_evaluated) == ("pass", {"lost_with_server": 4}, 76)
+    broken = {x.session for x in events if isinstance(x, e.RequestEnded) and x.outcome == outcome}
+    assert {one.session for one in state_of(whole).sessions if one.cut_off} == broken
+    assert not any(one.cut_off for one in state_of(events).sessions)
+    unknown = msgspec.structs.replace(dead, reachable=None)
+    assert check([*events[:after], unknown, *events[after:]]).outcome == "fail"
+
+
 def test_streams_that_broke_long_before_the_server_went_away_are_delivery() -> None:
     events, _ = broken_at(history(), 4)
     wait = [e.Noted(text="waiting")] * 600

@@ -16,6 +16,7 @@ from infermaxx_tui.core.plan import Plan
 from infermaxx_tui.core.regime import Regime
 from infermaxx_tui.core.render import Renderer
 from infermaxx_tui.core.scenario import Scenario, parse_scenario
+from infermaxx_tui.core.standing import Standing
 from infermaxx_tui.core.state import RunState
 from infermaxx_tui.core.transcript import Message, Request, Session, ToolCall, Window
 from infermaxx_tui.core.verdict import Verdict, judge_run
@@ -265,6 +266,8 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     """Puts something between the tap and the server."""
     sabotage: Callable[[Prepared], Prepared] = lambda prepared: prepared
     server_alive: Callable[[], bool] | None = None
+    standing: Standing = Standing(None)
+    """What this machine sees of the server's processes."""
     cards: Callable[[VirtualClock], GpuFeed] | None = None
     """Makes the sensors that are read."""
 
@@ -313,6 +316,7 @@ async def play_prepared(prepared: Prepared, tap: Tap, clock: VirtualClock, setti
                 lambda: spare if setting.spare else None,
                 setting.server_alive,
                 None if setting.cards is None else setting.cards(clock),
+                lambda: setting.standing,
             )
         except Exception as error:  # a run that ends by a fault of its own raises it, whatever it is
             fault = error

@@ -5,21 +5,25 @@ from __future__ import annotations
 import inspect
 import mmap
 import os
+import signal
 import socket
 import subprocess
 import sys
 import threading
 from pathlib import Path
 
+import psutil
 import pytest
+from living import lives, until
 from sensortools import HERE, SERVER
 
 from infermaxx_tui.core.events import GpuProbed, GpuRead, Noted
 from infermaxx_tui.core.gpu import GpuProbe, GpuReading
 from infermaxx_tui.core.gpu_nvml import ERRORS
+from infermaxx_tui.core.standing import Standing
 from infermaxx_tui.sensors import probe_local
 from infermaxx_tui.sensors import sampler as sampler_module
-from infermaxx_tui.sensors.machine import Computing, find_server, is_local, this_machine
+from infermaxx_tui.sensors.machine import Computing, find_server, is_local, standing, this_machine
 from infermaxx_tui.sensors.nvml import NvmlSource
 from infermaxx_tui.sensors.nvml_lib import Nvml
 from infermaxx_tui.sensors.rounds import Rounds
@@ -153,6 +157,26 @@ class TestMachine:
         finally:
             os.kill(child, 9)
             started.communicate()
+
+    def test_a_process_that_is_stopped_is_told_from_one_that_runs_and_from_none(self) -> None:
+        code = "import socket,sys; s=socket.create_server(('127.0.0.1',0)); print(s.getsockname()[1]); sys.stdin.read()"
+        started = subprocess.Popen([sys.executable, "-uc", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert started.stdout is not None
+        url = f"http://127.0.0.1:{int(started.stdout.readline())}"
+        try:
+            assert standing(url, None) == Standing(True, 1)
+            started.send_signal(signal.SIGSTOP)
+            until(lambda: psutil.Process(started.pid).status() == psutil.STATUS_STOPPED)
+            assert standing(url, None) == standing(url, started.pid) == Standing(True, 1, 1)
+            started.kill()
+            until(lambda: not lives(started.pid))
+            assert standing(url, started.pid).alive == 0, "remains that nobody has collected are no server"
+        finally:
+            started.kill()
+            started.communicate()
+        found = standing(url, None)
+        assert (found.here, found.alive) == (True, 0)
+        assert "nobody is seen to listen" in found.why
 
     def test_nobody_listens(self) -> None:
         with socket.create_server(("127.0.0.1", 0)) as server:

@@ -12,6 +12,7 @@ _WORDS = {
     "pid_dead": "the server's process is dead",
     "restarted": "the server's process started anew",
     "stalled": "no token for the stall limit",
+    "unhealthy": "/health did not say that all is well",
     "timeout": "timed out",
 }
 
@@ -48,7 +49,9 @@ def judge(state: RunState, limits: Limits) -> Check:
 
 
 def _certain(loss: Loss) -> bool:
-    return loss.how in ("refused", "pid_dead", "restarted") or (loss.how == "stalled" and loss.reachable is True)
+    if loss.how in ("stalled", "unhealthy"):
+        return loss.reachable is True
+    return loss.how in ("refused", "pid_dead", "restarted")
 
 
 def _witness(loss: Loss) -> Evidence:

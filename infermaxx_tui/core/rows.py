@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import Final
+
 from infermaxx_tui.core import power
 from infermaxx_tui.core.classify import RECALLED
 from infermaxx_tui.core.display import harmless
 from infermaxx_tui.core.state import RunState
 
 _ASCII = str.maketrans({"·": "|", "…": "...", "‹": "<", "›": ">", "–": "-", "’": "'", "‘": "'", "“": '"', "”": '"'})
+
+_SILENT_SHARE: Final = 0.25
+"""Of the stall limit: a stream that is silent for longer is worth a word."""
+_AWAY: Final = {
+    "refused": "connections refused",
+    "pid_dead": "times server dead",
+    "restarted": "times server restarted",
+    "stalled": "stalled",
+    "timeout": "timed out",
+    "unhealthy": "times server unwell",
+}
 
 
 def plain(text: str) -> str:
@@ -47,6 +61,7 @@ def status_line(state: RunState, width: int) -> str:
         duration_text(state.elapsed_ms),
         *_activity(state),
         f"recalls {recalled}/{complete} of {state.planned.recalls}",
+        *_silence(state),
         *_troubles(state, lost),
         *((worth_of(state),) if complete else ()),
     ]
@@ -70,6 +85,19 @@ def more_of(state: RunState) -> str | None:
     return power.to_go(lost, len(complete), state.meta.limits.min_recalls, state.elapsed_ms)
 
 
+def away_of(state: RunState) -> list[tuple[int, str]]:
+    """How often it was seen that the server is away, by how it was seen, the first of them first."""
+    return [(count, _AWAY[how]) for how, count in Counter(loss.how for loss in state.losses).items()]
+
+
+def _silence(state: RunState) -> tuple[str, ...]:
+    """How long the stream that waits longest has been silent, once that is long beside the stall limit."""
+    silent_s = max((one.silent_ms or 0.0 for one in state.sessions if one.ended is None), default=0.0) / 1000.0
+    if state.meta is None or state.ended is not None or silent_s < state.meta.limits.stall_s * _SILENT_SHARE:
+        return ()
+    return (f"no token for {silent_s:.0f} s of {state.meta.limits.stall_s:g}",)
+
+
 def _activity(state: RunState) -> tuple[str, ...]:
     """What the streams do; of a run that is over, how it ended and what it came to, for a speed has no meaning then."""
     depth = tokens_text(state.depth_reached)
@@ -90,5 +118,6 @@ def _troubles(state: RunState, lost: int) -> list[str]:
         (sum(recall.capped for recall in state.recalls), "capped"),
         (state.delivery.failed.count, "undelivered"),
         (state.degenerate.found.count, "degenerate"),
+        *away_of(state),
     )
     return [f"{count} {what}" for count, what in counts if count]

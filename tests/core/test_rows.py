@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from infermaxx_tui.core.events import Host
+from infermaxx_tui.core.evidence import Loss
 from infermaxx_tui.core.fold import Fold
+from infermaxx_tui.core.fold_sessions import Sessions
+from infermaxx_tui.core.fold_streams import Open
 from infermaxx_tui.core.limits import Limits
 from infermaxx_tui.core.rows import duration_text, plain, status_line, tokens_text
 from infermaxx_tui.core.state import Meta, RunState
+
+How = Literal["refused", "pid_dead", "restarted", "stalled", "timeout", "unhealthy"]
 
 
 def _state(scenario: str = "demo", **changes: object) -> RunState:
@@ -55,6 +62,32 @@ def test_a_run_that_is_over_has_no_speed(speed: float | None) -> None:
 def test_leaks_are_loud() -> None:
     assert "3 LEAKED" in status_line(_state(leak_counts={"foreign": 2, "stale": 1, "decoy": 0}), 200)
     assert "LEAKED" not in status_line(_state(), 200)
+
+
+@pytest.mark.parametrize("ended", [None, "server_lost"])
+def test_a_server_that_was_away_is_told_by_how_it_was_seen(ended: str | None) -> None:
+    hows: tuple[How, ...] = ("stalled", "stalled", "refused", "unhealthy", "restarted", "pid_dead", "timeout")
+    losses = tuple(
+        Loss(at=(0, n), how=how, session=None, req=None, detail="", reachable=True, after_first_token=True)
+        for n, how in enumerate(hows)
+    )
+    line = status_line(_state(losses=losses, ended=ended), 300)
+    said = ("2 stalled", "1 connections refused", "1 times server unwell", "1 times server restarted")
+    assert all(text in line for text in (*said, "1 times server dead", "1 timed out"))
+    assert "stalled" not in status_line(_state(ended=ended), 300)
+
+
+@pytest.mark.parametrize(
+    ("silent_s", "ended", "told"), [(5.0, None, False), (29.0, None, False), (31.0, None, True), (31.0, "x", False)]
+)
+def test_a_silence_is_told_once_it_is_long_beside_the_stall_limit(
+    silent_s: float, ended: str | None, told: bool
+) -> None:
+    sessions = Sessions()
+    sessions.of(0).last_us = 0
+    waits = sessions.states({1: Open(0, 0)}, round(silent_s * 1e6), {})
+    line = status_line(_state(sessions=waits, ended=ended), 300)
+    assert (f"no token for {silent_s:.0f} s of 120" in line) == told
 
 
 @given(st.text(), st.integers(0, 120))

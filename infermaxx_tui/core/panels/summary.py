@@ -11,7 +11,7 @@ from infermaxx_tui.core.panels.row import Piece, Row, row
 from infermaxx_tui.core.panels.table import figure, share
 from infermaxx_tui.core.panels.texts import ms_text, word_piece
 from infermaxx_tui.core.panels.withheld import WITHHELD, shown
-from infermaxx_tui.core.rows import duration_text, more_of, tokens_text, worth_of
+from infermaxx_tui.core.rows import away_of, duration_text, more_of, tokens_text, worth_of
 from infermaxx_tui.core.scenario import ScenarioError, parse_scenario
 from infermaxx_tui.core.state import Instrument, RunState
 from infermaxx_tui.core.timeline import TimelineView
@@ -125,7 +125,7 @@ def _recalls(state: RunState, glyphs: Glyphs) -> list[Piece]:
         (sum(state.leak_counts.get(kind, 0) for kind in ("foreign", "stale")), "LEAKED"),
         (state.delivery.failed.count, "undelivered"),
         (state.degenerate.found.count, "degenerate"),
-        (len(state.losses), "times server lost"),
+        *away_of(state),
     ):
         if count:
             pieces.append((f" {glyphs.dot} {glyphs.bad} {count} {what}", "bad"))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 
 from infermaxx_tui.exitcodes import ExitCode
 
@@ -36,28 +37,19 @@ class Console:
 
     def emit(self, lines: Iterable[str]) -> None:
         """The result, on stdout. Whoever closes it early has seen enough. Raises OutputError if it takes no more."""
-        try:
+        with _writing():
             for line in lines:
                 sys.stdout.write(f"{self.shown(line)}\n")
             sys.stdout.flush()
-        except BrokenPipeError:
-            _silence_stdout()
-        except OSError as error:
-            _silence_stdout()
-            raise OutputError(f"stdout: {error.strerror}") from None
 
     def emit_whole(self, made: str | bytes) -> None:
         """A whole file as the result: text as lines, bytes as they are. Raises OutputError if stdout takes no more."""
         if isinstance(made, str):
-            return self.emit(made.removesuffix("\n").split("\n") if made else ())
-        try:
+            self.emit(made.removesuffix("\n").split("\n") if made else ())
+            return
+        with _writing():
             sys.stdout.buffer.write(made)
             sys.stdout.flush()
-        except BrokenPipeError:
-            _silence_stdout()
-        except OSError as error:
-            _silence_stdout()
-            raise OutputError(f"stdout: {error.strerror}") from None
 
     def narrate(self, text: str) -> None:
         """A remark on stderr; that nobody listens there is no reason to stop."""
@@ -87,6 +79,16 @@ class Console:
         from infermaxx_tui.core.rows import plain
 
         return plain(harmless(text))
+
+
+@contextmanager
+def _writing() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        _silence_stdout()
+        if not isinstance(error, BrokenPipeError):
+            raise OutputError(f"stdout: {error.strerror}") from None
 
 
 def _silence_stdout() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from infermaxx_tui.core.scenario import ScenarioError
@@ -24,12 +25,7 @@ def scenario_files() -> tuple[Path, ...]:
 
 def shipped_scenario(name: str) -> Path:
     """The shipped scenario of that bare name. Raises ScenarioError."""
-    shipped = {file.stem: file for file in scenario_files()}
-    found = shipped.get(name.removesuffix(".toml"))
-    if found is None:
-        names = ", ".join(shipped) or "none"
-        raise ScenarioError(name, "", f"no such file and no shipped scenario; shipped are {names}")
-    return found
+    return _shipped(name, "scenario", scenario_files())
 
 
 def experiment_files() -> tuple[Path, ...]:
@@ -39,33 +35,36 @@ def experiment_files() -> tuple[Path, ...]:
 
 def find_experiment(name: str) -> Path:
     """The experiment file that a person named: a path, or the bare name of a shipped one. Raises ScenarioError."""
-    path = Path(os.path.expanduser(name))
-    try:
-        if path.is_file():
-            return path.resolve()
-    except (OSError, ValueError) as error:
-        raise ScenarioError(name, "", getattr(error, "strerror", None) or str(error)) from None
-    shipped = {file.stem: file for file in experiment_files()}
-    found = shipped.get(name.removesuffix(".toml"))
-    if found is None:
-        names = ", ".join(shipped) or "none"
-        raise ScenarioError(name, "", f"no such file and no shipped experiment; shipped are {names}")
-    return found
+    return _file(name, "experiment") or _shipped(name, "experiment", experiment_files())
 
 
 def find_scenario(name: str) -> Path:
     """The scenario file that a person named: a path, or the bare name of a shipped one. Raises ScenarioError."""
+    return _file(name, "scenario") or shipped_scenario(name)
+
+
+def _file(name: str, kind: str) -> Path | None:
+    """The file that is there by that path; None where a bare name may be that of a shipped one."""
     path = Path(os.path.expanduser(name))
     try:
         if path.is_file():
             return path.resolve()
-        if path.is_dir():
-            raise ScenarioError(name, "", "is a folder; name a scenario file")
+        folder = path.is_dir()
     except (OSError, ValueError) as error:
         raise ScenarioError(name, "", getattr(error, "strerror", None) or str(error)) from None
-    if path.parent == Path():
-        return shipped_scenario(name)
-    raise ScenarioError(name, "", "no such file")
+    if path.parent != Path():
+        raise ScenarioError(name, "", f"is a folder; name the file of the {kind}" if folder else "no such file")
+    return None
+
+
+def _shipped(name: str, kind: str, files: Iterable[Path]) -> Path:
+    shipped = {file.stem: file for file in files}
+    found = shipped.get(name.removesuffix(".toml"))
+    if found is None:
+        names = ", ".join(shipped) or "none"
+        said = "is a folder" if Path(name).is_dir() else "no such file"
+        raise ScenarioError(name, "", f"{said} and no shipped {kind}; shipped are {names}")
+    return found
 
 
 def find_transcripts(patterns: tuple[str, ...], base: Path, source: str) -> tuple[Path, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import ClassVar
 
@@ -96,6 +96,20 @@ class Base(Screen[Ref]):
             self.say(f"not saved in {folder}: {error.strerror}", bad=True)
         else:
             self.say(f"saved {stem}.svg and .txt in {folder}")
+
+    def keep_reading(self, read: Callable[[], object], every_s: float) -> None:
+        """Calls it now, and again and again while this screen is the one that is seen."""
+
+        def again() -> None:
+            if self.is_current:
+                read()
+
+        read()
+        self.set_interval(every_s, again)
+
+    def action_back(self) -> None:
+        """Back to the screen before."""
+        self.dismiss(None)
 
     def action_filter(self) -> None:
         """Opens the filter line."""

@@ -42,10 +42,6 @@ class CompareScreen(Base):
     def _rows(self, width: int, height: int) -> tuple[Row, ...]:
         return rows_compare(*self._pair, width, self.shared.glyphs)
 
-    def action_back(self) -> None:
-        """Back to the list of runs."""
-        self.dismiss(None)
-
     def action_copy(self) -> None:
         """The whole comparison as text."""
         self.copy("\n".join(row.text for row in self.lines.rows), None)

@@ -61,13 +61,8 @@ class ExperimentScreen(Panelled, Base):
 
     def on_mount(self) -> None:
         """Begins to read."""
-        self._read()
+        self.keep_reading(self._read, LOOK_S)
         self.arrange_panels()
-        self.set_interval(LOOK_S, self._again)
-
-    def _again(self) -> None:
-        if self.is_current:
-            self._read()
 
     def on_screen_resume(self) -> None:
         """Something may have been written meanwhile."""
@@ -193,10 +188,6 @@ class ExperimentScreen(Panelled, Base):
         event.prevent_default()
         self.panels.chosen = "answer"
         self._arrange_and_focus()
-
-    def action_back(self) -> None:
-        """Back."""
-        self.dismiss(None)
 
     def action_copy(self) -> None:
         """The panel as text; the words as they stand on the command line."""

@@ -59,12 +59,7 @@ class FleetScreen(Base):
 
     def on_mount(self) -> None:
         """Reads now and then."""
-        self._read()
-        self.set_interval(LOOK_S, self._again)
-
-    def _again(self) -> None:
-        if self.is_current:
-            self._read()
+        self.keep_reading(self._read, LOOK_S)
 
     @work(thread=True, group="fleet", exclusive=True)
     def _read(self) -> None:
@@ -113,10 +108,6 @@ class FleetScreen(Base):
         found = self.lines.row
         if found is not None and found.key is not None:
             self.post_message(messages.OpenExperiment(found.key.partition("\n")[0]))
-
-    def action_back(self) -> None:
-        """Back."""
-        self.dismiss(None)
 
     def action_copy(self) -> None:
         """The whole table as Markdown."""

@@ -85,16 +85,11 @@ class HomeScreen(Base):
 
     def on_mount(self) -> None:
         """Reads now and then."""
-        self._read()
-        self.set_interval(REFRESH_S, self._again)
+        self.keep_reading(self._read, REFRESH_S)
 
     def on_screen_resume(self) -> None:
         """Something may have been read or ended meanwhile."""
         if self._scenario_lines:
-            self._read()
-
-    def _again(self) -> None:
-        if self.is_current:
             self._read()
 
     @work(thread=True, group="runs", exclusive=True)

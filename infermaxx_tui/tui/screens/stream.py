@@ -93,10 +93,6 @@ class StreamScreen(Timed):
         if row is not None and row.ref is not None:
             self.dismiss(row.ref)
 
-    def action_back(self) -> None:
-        """Back to the run."""
-        self.dismiss(None)
-
     def action_copy(self) -> None:
         """The line under the cursor."""
         if self.story.row is not None:

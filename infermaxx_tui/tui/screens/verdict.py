@@ -64,10 +64,6 @@ class VerdictScreen(Base):
         if row is not None and row.ref is not None:
             self.dismiss(row.ref)
 
-    def action_back(self) -> None:
-        """Back."""
-        self.dismiss(None)
-
     def action_copy(self) -> None:
         """The whole verdict as text."""
         self.copy("\n".join(row.text for row in self.lines.rows), self.run_folder.path)

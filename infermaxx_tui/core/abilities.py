@@ -1,6 +1,6 @@
 """What else a server must be able to do before agents are put on it: call tools, read an image, think or not think.
 
-Each question has one right answer that is made here, from a seed, so that nobody has to judge by taste. What a speed
+Each question has one right answer that is made from a seed, so that nobody has to judge by taste. What a speed
 table does not tell: a model of a million downloads may lose its tool calls under load (note B; vllm#39056, #39598).
 """
 
@@ -14,6 +14,7 @@ AbilityKind = Literal["tools", "vision", "thinking"]
 Case = Literal["plain", "two", "streamed", "streamed_thinking", "concurrent", "after_turns", "image", "on", "off"]
 """Of tools: `plain`: one call, not streamed; `two`: two calls in one reply; `concurrent`: several at once, streamed;
 `after_turns`: behind ten turns with calls and results. Of vision: `image`. Of thinking: `on` and `off`."""
+Choice = Literal["auto", "required"]
 CASES: Final[dict[AbilityKind, tuple[Case, ...]]] = {
     "tools": ("plain", "two", "streamed", "streamed_thinking", "concurrent", "after_turns"),
     "vision": ("image",),
@@ -38,6 +39,14 @@ class Ability(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Questions of each case; of `concurrent` rounds of several."""
     max_tokens: int = 2048
     """Of each reply, thinking included."""
+    choice: Choice = "auto"
+    """Of tools, sent as `tool_choice`. `auto` is what agents send. `required` makes the server hold the model to a
+    call: what is right with it and not without it is the model's own doing."""
+
+    @property
+    def name(self) -> str:
+        """What its figures are called: the kind, and the choice where that is not `auto`."""
+        return self.kind if self.choice == "auto" else f"{self.kind}_{self.choice}"
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -51,4 +60,6 @@ def wrong_with(ability: Ability) -> tuple[str, str] | None:
     """The first key that makes no sense, and what is wrong with it."""
     if not 1 <= ability.n <= MAX_REPEATS:
         return "n", f"must lie between 1 and {MAX_REPEATS}"
-    return ("max_tokens", "must be 16 or more") if ability.max_tokens < 16 else None
+    if ability.max_tokens < 16:
+        return "max_tokens", "must be 16 or more"
+    return ("choice", "is for tools alone") if ability.choice != "auto" and ability.kind != "tools" else None

@@ -1,21 +1,21 @@
-"""The mark of each reply that tries an ability, and their figures. A reply that hit its cap, or never came, has none.
+"""The mark of each reply that tries an ability. A reply that hit its cap, or never came, has none.
 
 A tool call counts as right only as a client gets it: an entry of the parsed array with valid JSON arguments, nothing of
-it left as text in the content, and none of the calls lost.
+it left as text in the content, and none of the calls lost. An answer counts only where a client looks for it: in the
+content. What stands in the reasoning alone, or was generated and never delivered, has a mark of its own, since it is
+the server's parser that has it and not the model that lacks it.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Literal
 
 import orjson
 
-from infermaxx_tui.core.abilities import CASES, Ability, Call
+from infermaxx_tui.core.abilities import Call
 from infermaxx_tui.core.events_abilities import AbilityAnswered
-from infermaxx_tui.core.measures import Measure
 
 Mark = Literal[
     "right",
@@ -26,19 +26,28 @@ Mark = Literal[
     "letters",
     "wrong",
     "reasoned",
+    "reasoning_only",
+    "swallowed",
     "capped",
     "error",
     "unsupported",
 ]
 """`other_call`: valid calls, but not those. `lost`: fewer calls than were asked for. `markup`: the call stands as text
 in the content. `letters`: the right letters, case or blanks not. `reasoned`: right, and it thought although it was
-told not to."""
-_BLIND: Final[frozenset[Mark]] = frozenset({"capped", "error", "unsupported"})
-_MARKUP: Final = re.compile(r"<\|?/?tool|<function|\[TOOL_CALLS\]|\{\s*\"name\"\s*:", re.IGNORECASE)
+told not to. `reasoning_only`: all that came stands in the reasoning. `swallowed`: the server counts an answer's tokens,
+and nothing of them came."""
+BLIND: Final[frozenset[Mark]] = frozenset({"capped", "error", "unsupported"})
+"""Marks of what could not be seen."""
+_MARKUP: Final = re.compile(r"<\W{0,3}(?:\w+:)?tool|<function|\[TOOL_CALLS\]|\{\s*\"name\"\s*:", re.IGNORECASE)
+_CALLED: Final = re.compile(r"\"name\"\s*:\s*\"(?:get_weather|find_files)|\b(?:get_weather|find_files)\W{0,3}[({]")
+"""A call as other parsers would have it. Beside a call that came it may be talk."""
 _UNSUPPORTED: Final = re.compile(
     r"tool[- _]choice|tool[- _]call|not a multimodal|multimodal|image|does not support|chat.?template", re.IGNORECASE
 )
 _NUMBER: Final = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
+_THOUGHT_ENDS: Final = "</think>"
+_SILENT_TOKENS: Final = 8
+"""So many may be an end of turn and blanks, which show nothing. No call and no answer with its line is as short."""
 
 
 def mark(one: AbilityAnswered) -> Mark:
@@ -50,6 +59,11 @@ def mark(one: AbilityAnswered) -> Mark:
         return "error"
     if one.finish_reason in (None, "length") or (one.completion_tokens or 0) >= one.max_tokens - 1:
         return "capped"
+    if not one.calls and not _answer(one).strip():
+        if _swallowed(one):
+            return "swallowed"
+        if reasons(one):
+            return "reasoning_only"
     match one.kind:
         case "tools":
             return _calls(one)
@@ -59,11 +73,42 @@ def mark(one: AbilityAnswered) -> Mark:
             return _thought(one)
 
 
+def reasons(one: AbilityAnswered) -> bool:
+    """Whether the reply holds reasoning, by its text or, where that is not sent, by its tokens.
+
+    A block that holds blanks alone is no reasoning: templates and models put it there to say that there is none.
+    """
+    if one.reasoning.strip():
+        return True
+    if not one.reasoning and (one.reasoning_chars or one.reasoning_tokens):
+        return True
+    before, _, _ = one.content.rpartition(_THOUGHT_ENDS)
+    return bool(before.replace("<think>", "").strip())
+
+
+def _swallowed(one: AbilityAnswered) -> bool:
+    """Whether tokens are missing. A server that counts no reasoning where there is some counts it elsewhere."""
+    if reasons(one) and not one.reasoning_tokens:
+        return False
+    return (one.completion_tokens or 0) - (one.reasoning_tokens or 0) > _SILENT_TOKENS
+
+
+def as_called(one: AbilityAnswered) -> tuple[Mark, tuple[tuple[str, object], ...]]:
+    """The same for two replies that come to the same for a client: the mark, and each call with its arguments."""
+    return mark(one), tuple((call.name, _read(call)[1] or call.arguments) for call in one.calls)
+
+
+def _answer(one: AbilityAnswered) -> str:
+    """The content without what was thought in it, which a server without a reasoning parser leaves there."""
+    return one.content.rpartition(_THOUGHT_ENDS)[2]
+
+
 def _calls(one: AbilityAnswered) -> Mark:
-    if _MARKUP.search(one.content):
+    said = _answer(one)
+    if _MARKUP.search(said):
         return "markup"
     if len(one.calls) < len(one.expected):
-        return "lost"
+        return "markup" if _CALLED.search(said) else "lost"
     read = [_read(call) for call in one.calls]
     if any(arguments is None for _, arguments in read):
         return "bad_json"
@@ -86,7 +131,7 @@ def _text(name: str, arguments: object) -> str:
 
 
 def _seen(one: AbilityAnswered) -> Mark:
-    said = one.content.strip()
+    said = _answer(one).strip()
     if said == one.answer:
         return "right"
     return "letters" if _bare(one.answer) in _bare(said) else "wrong"
@@ -97,80 +142,7 @@ def _bare(text: str) -> str:
 
 
 def _thought(one: AbilityAnswered) -> Mark:
-    numbers = _NUMBER.findall(one.content)
+    numbers = _NUMBER.findall(_answer(one))
     if not numbers or numbers[-1].replace(",", "") != one.answer:
         return "wrong"
     return "reasoned" if one.case == "off" and reasons(one) else "right"
-
-
-def reasons(one: AbilityAnswered) -> bool:
-    """Whether the reply holds reasoning, by its tokens or its text."""
-    return bool(one.reasoning_tokens or one.reasoning_chars or "</think>" in one.content)
-
-
-def ability_measures(
-    abilities: Sequence[Ability], answers: Iterable[AbilityAnswered], withheld: str | None = None
-) -> tuple[Measure, ...]:
-    """Right answers of each case, with all marks beside them; of thinking also what it costs, and whether off is off.
-
-    `withheld`: why no speed of the run may be shown.
-    """
-    every = list(answers)
-    found: list[Measure] = []
-    for place, ability in enumerate(abilities):
-        for case in CASES[ability.kind]:
-            got = [one for one in every if (one.ability, one.case) == (place, case)]
-            planned = ability.n * (4 if case == "concurrent" else 1)
-            name = f"{ability.kind}.{case}"
-            found.append(_share(f"{name}.right", got, planned, lambda one: mark(one) in ("right", "reasoned")))
-            if ability.kind == "vision":
-                found.append(_share(f"{name}.letters", got, planned, lambda one: mark(one) in ("right", "letters")))
-            if ability.kind == "thinking":
-                found += _costs(name, got, planned, withheld)
-            if case == "off":
-                found.append(_share(f"{name}.is_off", got, planned, lambda one: not reasons(one)))
-    return tuple(found)
-
-
-def _share(name: str, got: list[AbilityAnswered], planned: int, holds: Callable[[AbilityAnswered], bool]) -> Measure:
-    counted = [one for one in got if mark(one) not in _BLIND]
-    marks = Counter(mark(one) for one in got)
-    return Measure(
-        name=name,
-        unit="of 1",
-        values=tuple(float(holds(one)) for one in counted),
-        better="more",
-        planned=planned,
-        reason=_missing(got, planned),
-        note=", ".join(f"{count} {kind}" for kind, count in marks.most_common()) or None,
-    )
-
-
-def _costs(name: str, got: list[AbilityAnswered], planned: int, withheld: str | None) -> list[Measure]:
-    counted = [one for one in got if mark(one) not in _BLIND]
-    tokens = [float(one.completion_tokens) for one in counted if one.completion_tokens is not None]
-    seconds = [one.total_ms / 1000 for one in counted] if withheld is None else []
-    missing = _missing(got, planned)
-    slow = missing if withheld is None else f"withheld: {withheld}"
-    speed = Measure(
-        name=f"{name}.seconds",
-        unit="s",
-        values=tuple(seconds),
-        better="less",
-        is_speed=True,
-        planned=planned,
-        reason=slow,
-    )
-    size = Measure(
-        name=f"{name}.tokens", unit="tokens", values=tuple(tokens), better="less", planned=planned, reason=missing
-    )
-    return [speed, size]
-
-
-def _missing(got: list[AbilityAnswered], planned: int) -> str | None:
-    blind = next(((mark(one), one) for one in got if mark(one) in _BLIND), None)
-    if blind is not None:
-        kind, one = blind
-        said = one.error or (f"its budget of {one.max_tokens} tokens was used up" if kind == "capped" else "no answer")
-        return f"{kind}: {said}"
-    return f"{planned - len(got)} of {planned} were not asked" if len(got) < planned else None

@@ -23,10 +23,13 @@ class AbilityAnswered(Event, frozen=True, kw_only=True):
     """As the server or the transport said it, one line."""
     finish_reason: str | None
     content: str
-    """As it came, cut to a few thousand characters."""
+    """As it came; of a very long one the beginning and the end."""
     reasoning_chars: int
+    """Of all of it, blanks counted."""
     reasoning_tokens: int | None
     calls: tuple[Call, ...]
     completion_tokens: int | None
     max_tokens: int
     total_ms: float
+    reasoning: str = ""
+    """As `content`; empty in a log that kept its length alone."""

@@ -75,6 +75,8 @@ def _abilities(s: Scenario) -> Iterator[Complaint]:
         wrong = ability_wrong_with(one)
         if wrong is not None:
             yield f"abilities[{place}].{wrong[0]}", wrong[1]
+        elif one.name in (other.name for other in s.abilities[:place]):
+            yield f"abilities[{place}].kind", f"{one.name} is asked for twice; its figures could not be told apart"
 
 
 def _predictions(s: Scenario) -> Iterator[Complaint]:

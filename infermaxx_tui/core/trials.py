@@ -58,7 +58,8 @@ def trials(abilities: Sequence[Ability], seed: int) -> Iterator[tuple[Trial, ...
 
 
 def _trial(seed: int, ability: int, kind: AbilityKind, case: Case, rep: int, place: int) -> Trial:
-    number = draw(seed, "ability", ability, kind, rep, place, *(() if kind == "thinking" else (case,)))
+    # the same in each case and with each choice, so that what differs there is not the question
+    number = draw(seed, "ability", kind, rep, place, *((case,) if case == "two" else ()))
     blank = Trial(ability=ability, kind=kind, case=case, rep=rep, place=place, question="")
     replace = msgspec.structs.replace
     match kind:
@@ -68,9 +69,7 @@ def _trial(seed: int, ability: int, kind: AbilityKind, case: Case, rep: int, pla
                 blank,
                 question=question,
                 expected=expected,
-                before=tuple(_turn(seed, ability, rep, turn) for turn in range(TURNS_BEFORE))
-                if case == "after_turns"
-                else (),
+                before=tuple(_turn(seed, rep, turn) for turn in range(TURNS_BEFORE)) if case == "after_turns" else (),
                 stream=case not in ("plain", "two"),
                 thinking=True if case == "streamed_thinking" else None,
             )
@@ -93,8 +92,8 @@ def _weather(number: int, count: int) -> tuple[str, tuple[Call, ...]]:
     )
 
 
-def _turn(seed: int, ability: int, rep: int, turn: int) -> Turn:
-    number = draw(seed, "ability turn", ability, rep, turn)
+def _turn(seed: int, rep: int, turn: int) -> Turn:
+    number = draw(seed, "ability turn", rep, turn)
     question, (call,) = _weather(number, 1)
     return Turn(question, call, f'{{"degrees": {number % 31}, "sky": "clear"}}')
 

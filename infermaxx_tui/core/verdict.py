@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from infermaxx_tui.core.ability_marks import ability_measures
+from infermaxx_tui.core.ability_figures import ability_measures
 from infermaxx_tui.core.calibration import Calibration
 from infermaxx_tui.core.gpu_verdict import SensorReport, sensor_report
 from infermaxx_tui.core.inflation import PaceSeen

@@ -13,7 +13,7 @@ import anyio
 import msgspec
 import orjson
 
-from infermaxx_tui.core.abilities import TOOLS, Call
+from infermaxx_tui.core.abilities import TOOLS, Ability, Call
 from infermaxx_tui.core.events import AbilityAnswered
 from infermaxx_tui.core.reply import Reply
 from infermaxx_tui.core.sse import SseParser
@@ -25,8 +25,8 @@ from infermaxx_tui.runner.client import TRANSPORT_ERRORS
 from infermaxx_tui.runner.context import RunContext
 
 _TIMEOUT_S: Final = 600.0
-_KEPT: Final = 4000
-"""Characters of a reply that are kept."""
+_KEPT: Final = 16_000
+"""Characters of each end of a text that are kept: an answer stands at the end of it."""
 _TOOLS: Final = orjson.Fragment(TOOLS)
 
 
@@ -38,7 +38,7 @@ async def try_abilities(run: RunContext) -> None:
             return
         async with anyio.create_task_group() as tasks:
             for trial in group:
-                tasks.start_soon(_try, run, trial, abilities[trial.ability].max_tokens)
+                tasks.start_soon(_try, run, trial, abilities[trial.ability])
 
 
 class _Came(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,17 +46,17 @@ class _Came(msgspec.Struct, frozen=True, kw_only=True):
 
     finish_reason: str | None = None
     content: str = ""
-    reasoning_chars: int = 0
+    reasoning: str = ""
     reasoning_tokens: int | None = None
     calls: tuple[Call, ...] = ()
     completion_tokens: int | None = None
     error: str | None = None
 
 
-async def _try(run: RunContext, trial: Trial, max_tokens: int) -> None:
+async def _try(run: RunContext, trial: Trial, ability: Ability) -> None:
     clock = run.recorder.clock
     began_us = clock.mono_us()
-    status, came = await _send(run, trial, max_tokens)
+    status, came = await _send(run, trial, ability)
     run.recorder.emit(
         AbilityAnswered(
             ability=trial.ability,
@@ -70,20 +70,25 @@ async def _try(run: RunContext, trial: Trial, max_tokens: int) -> None:
             status=status,
             error=came.error,
             finish_reason=came.finish_reason,
-            content=came.content[:_KEPT],
-            reasoning_chars=came.reasoning_chars,
+            content=_ends(came.content),
+            reasoning=_ends(came.reasoning),
+            reasoning_chars=len(came.reasoning),
             reasoning_tokens=came.reasoning_tokens,
             calls=came.calls,
             completion_tokens=came.completion_tokens,
-            max_tokens=max_tokens,
+            max_tokens=ability.max_tokens,
             total_ms=(clock.mono_us() - began_us) / 1000,
         )
     )
 
 
-async def _send(run: RunContext, trial: Trial, max_tokens: int) -> tuple[int | None, _Came]:
+def _ends(text: str) -> str:
+    return text if len(text) <= 2 * _KEPT else f"{text[:_KEPT]}\n…\n{text[-_KEPT:]}"
+
+
+async def _send(run: RunContext, trial: Trial, ability: Ability) -> tuple[int | None, _Came]:
     head = {"content-type": "application/json", "x-request-id": f"imx-{run.prepared.nonce}-ability"}
-    body = _body(run, trial, max_tokens)
+    body = _body(run, trial, ability)
     try:
         answer = await run.client.post("/v1/chat/completions", content=body, headers=head, timeout=_TIMEOUT_S)
     except TRANSPORT_ERRORS as error:
@@ -93,16 +98,16 @@ async def _send(run: RunContext, trial: Trial, max_tokens: int) -> tuple[int | N
     return 200, _streamed(answer.content) if trial.stream else _whole(answer.content)
 
 
-def _body(run: RunContext, trial: Trial, max_tokens: int) -> bytes:
+def _body(run: RunContext, trial: Trial, ability: Ability) -> bytes:
     body: dict[str, object] = {
         "model": run.prepared.model,
         "messages": _messages(run, trial),
-        "max_tokens": max_tokens,
+        "max_tokens": ability.max_tokens,
         "temperature": 0.0,
         "seed": run.scenario.seed,
     }
     if trial.kind == "tools":
-        body |= {"tools": _TOOLS, "tool_choice": "auto"}
+        body |= {"tools": _TOOLS, "tool_choice": ability.choice}
     if trial.thinking is not None:
         body["chat_template_kwargs"] = {"enable_thinking": trial.thinking}
     if trial.stream:
@@ -139,7 +144,7 @@ def _streamed(data: bytes) -> _Came:
     return _Came(
         finish_reason=reply.finish_reason,
         content=reply.content,
-        reasoning_chars=len(reply.reasoning),
+        reasoning=reply.reasoning,
         reasoning_tokens=reply.reasoning_tokens,
         calls=tuple(Call(call.name, call.arguments) for call in reply.tools.calls),
         completion_tokens=reply.completion_tokens,
@@ -195,7 +200,7 @@ def _whole(data: bytes) -> _Came:
     return _Came(
         finish_reason=choice.finish_reason,
         content=message.content or "",
-        reasoning_chars=len(message.reasoning or message.reasoning_content or ""),
+        reasoning=message.reasoning or message.reasoning_content or "",
         reasoning_tokens=details.reasoning_tokens if details is not None else None,
         calls=tuple(Call(c.function.name, c.function.arguments or "") for c in message.tool_calls or ()),
         completion_tokens=usage.completion_tokens if usage is not None else None,

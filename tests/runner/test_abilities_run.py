@@ -35,6 +35,11 @@ def test_under_concurrency_too(clean: Verdict) -> None:
     assert _of(clean, "tools.concurrent.right").values == (1.0,) * 8
 
 
+@pytest.mark.parametrize("case", ["streamed", "concurrent"])
+def test_what_is_streamed_comes_to_what_came_whole(clean: Verdict, case: str) -> None:
+    assert _of(clean, f"tools.{case}.as_plain").values == (1.0, 1.0)
+
+
 def test_an_image_that_the_model_does_not_take_is_unsupported_and_no_miss(clean: Verdict) -> None:
     found = _of(clean, "vision.image.right")
     assert found.values == ()
@@ -45,6 +50,7 @@ def test_an_image_that_the_model_does_not_take_is_unsupported_and_no_miss(clean:
 def test_thinking_costs_tokens_and_off_is_off(clean: Verdict) -> None:
     assert _of(clean, "thinking.on.right").values == (1.0, 1.0)
     assert _of(clean, "thinking.off.right").values == (1.0, 1.0)
+    assert _of(clean, "thinking.on.is_on").values == (1.0, 1.0)
     assert _of(clean, "thinking.off.is_off").values == (1.0, 1.0)
     assert min(_of(clean, "thinking.on.tokens").values) > max(_of(clean, "thinking.off.tokens").values)
 

@@ -15,7 +15,7 @@ from infermaxx_tui.core.controls import Controls
 from infermaxx_tui.core.event import Event, Hit, Host
 from infermaxx_tui.core.events_abilities import AbilityAnswered
 from infermaxx_tui.core.events_controls import ControlAnswered, ControlAsked, StageBegan
-from infermaxx_tui.core.events_probes import ProbeAsked
+from infermaxx_tui.core.events_probes import ProbeAsked, ProbeCached
 from infermaxx_tui.core.events_quality import QualityAsked
 from infermaxx_tui.core.events_read import (
     Calibrated,
@@ -63,6 +63,7 @@ __all__ = (
     "MetricsRead",
     "Outcome",
     "ProbeAsked",
+    "ProbeCached",
     "QualityAsked",
     "RequestEnded",
     "RequestKind",
@@ -265,6 +266,7 @@ AnyEvent = (
     | ClockJumped
     | AbilityAnswered
     | ProbeAsked
+    | ProbeCached
     | QualityAsked
     | StageBegan
     | ControlAsked

@@ -21,3 +21,10 @@ class ProbeAsked(Event, frozen=True, kw_only=True):
     """Of the prompt; None for a short one. `held` and `over`: of the session that it stands for, reply included."""
     place: int = 0
     """Which of the probe's prompts it is."""
+
+
+class ProbeCached(Event, frozen=True, kw_only=True):
+    """What of the prompt of request `req` came from the prefix cache, by the server's counters before and after it."""
+
+    req: int
+    cached_tokens: int

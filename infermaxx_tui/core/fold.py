@@ -66,6 +66,7 @@ class Fold:
             e.TagAsked: self._tag_asked,
             e.QualityAsked: self._quality.asked,
             e.ProbeAsked: self._probes.asked,
+            e.ProbeCached: self._probes.cached,
             e.AbilityAnswered: self._probes.answered,
             e.StageBegan: self._stage_began,
             e.ControlAsked: self._control_asked,

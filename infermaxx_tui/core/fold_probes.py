@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from infermaxx_tui.core.abilities import Ability
-from infermaxx_tui.core.events import AbilityAnswered, ProbeAsked, RequestEnded
+from infermaxx_tui.core.events import AbilityAnswered, ProbeAsked, ProbeCached, RequestEnded
 from infermaxx_tui.core.kept import Rows
 from infermaxx_tui.core.probes import Part, Probe
 from infermaxx_tui.core.torn import torn
@@ -42,6 +42,9 @@ class ProbeReply(msgspec.Struct, frozen=True, kw_only=True):
     """The longest lag of the client until the first token and until the end; None where nobody watched it."""
     capped: bool = False
     """It was cut at its budget, or may have been: what would have come after that is not known."""
+    req: int = -1
+    counted_cached_tokens: int | None = None
+    """What of the prompt came from the cache by the server's counters, which need not be what its usage says."""
 
 
 class ProbesSeen(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,6 +66,8 @@ class Probes:
     abilities: tuple[Ability, ...] = ()
     answers: Rows[AbilityAnswered] = field(default_factory=Rows)
     _open: dict[int, ProbeAsked] = field(default_factory=dict)
+    _cached: dict[int, int] = field(default_factory=dict)
+    """Tokens from the cache by request, as the server's counters have them."""
 
     def asked(self, event: ProbeAsked) -> None:
         """A request is for a probe."""
@@ -98,12 +103,21 @@ class Probes:
                 lag_first_ms=event.lag_first_ms,
                 lag_max_ms=event.lag_max_ms,
                 capped=event.finish_reason in (None, "length"),
+                req=event.req,
             )
         )
+
+    def cached(self, event: ProbeCached) -> None:
+        """What the server's counters say of a request that is over."""
+        self._cached[event.req] = event.cached_tokens
 
     def answered(self, event: AbilityAnswered) -> None:
         """A question that tries an ability has its reply."""
         self.answers.append(event)
+
+    def _told(self, one: ProbeReply) -> ProbeReply:
+        """With what the server's counters say."""
+        return msgspec.structs.replace(one, counted_cached_tokens=self._cached.get(one.req))
 
     def segment_began(self) -> None:
         """What was open is gone."""
@@ -113,7 +127,7 @@ class Probes:
         """All so far."""
         return ProbesSeen(
             planned=self.planned,
-            replies=tuple(self.replies.rows),
+            replies=tuple(self._told(one) for one in self.replies.rows),
             abilities=self.abilities,
             answers=tuple(self.answers.rows),
         )

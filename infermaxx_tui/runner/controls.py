@@ -20,7 +20,7 @@ from infermaxx_tui.runner.growing import Growing
 from infermaxx_tui.runner.issuing import issue
 from infermaxx_tui.runner.lines import Line, Prompt
 from infermaxx_tui.runner.meeting import Meeting
-from infermaxx_tui.runner.sampling import scrape
+from infermaxx_tui.runner.sampling import hits, scrape
 from infermaxx_tui.runner.steps import steps
 from infermaxx_tui.runner.stream import Streams
 from infermaxx_tui.runner.volatile import Volatile
@@ -205,7 +205,7 @@ class _Asking:
         ended = exchange.ended
         cached, by_usage = ended.cached_tokens, ended.cached_tokens is not None
         if cached is None and ended.outcome == "ok":
-            cached = _hits(before, await scrape(self._run))
+            cached = hits(before, await scrape(self._run))
         ids = None
         if exchange.ids is not None:
             ids = hashlib.sha256(array("q", exchange.ids).tobytes()).hexdigest()
@@ -217,14 +217,6 @@ class _Asking:
                 cached_by=None if cached is None else "usage" if by_usage else "metrics",
             )
         )
-
-
-def _hits(before: MetricsRead, after: MetricsRead) -> int | None:
-    """Prompt tokens that came from the cache in between, by a server that counted any at all."""
-    if None in (before.prefix_hits, after.prefix_hits, before.prefix_queries, after.prefix_queries):
-        return None
-    queries = (after.prefix_queries or 0.0) - (before.prefix_queries or 0.0)
-    return round((after.prefix_hits or 0.0) - (before.prefix_hits or 0.0)) if queries > 0 else None
 
 
 # One conversation alone

@@ -7,7 +7,7 @@ from typing import Final
 
 import anyio
 
-from infermaxx_tui.core.events import ProbeAsked
+from infermaxx_tui.core.events import ProbeAsked, ProbeCached
 from infermaxx_tui.core.plan import draw
 from infermaxx_tui.core.probes import COLD_TOKENS, Round, rounds
 from infermaxx_tui.core.transcript import Message
@@ -18,6 +18,7 @@ from infermaxx_tui.runner.holding import try_fits
 from infermaxx_tui.runner.lag import LagWatch
 from infermaxx_tui.runner.lines import Line, Prompt
 from infermaxx_tui.runner.long_prompt import long_prompt
+from infermaxx_tui.runner.sampling import hits, queries, scrape
 from infermaxx_tui.runner.stream import Streams
 from infermaxx_tui.runner.wave import new_line
 
@@ -65,13 +66,33 @@ async def _play(run: RunContext, streams: Streams, one: Round, text: str) -> Non
                 lags=lags,
             )
         )
+    send = partial(_send_and_count, run) if one.part in ("cold", "loaded") else _send
     async with anyio.create_task_group() as watching:
         if lags is not None:
             watching.start_soon(lags.run)
         async with anyio.create_task_group() as group:
             for order in orders:
-                group.start_soon(streams.send, order)
+                group.start_soon(send, streams, order)
         watching.cancel_scope.cancel()
+
+
+async def _send(streams: Streams, order: Order) -> None:
+    await streams.send(order)
+
+
+async def _send_and_count(run: RunContext, streams: Streams, order: Order) -> None:
+    """Sends it alone, and notes what came from the cache by the server's counters: its usage may be silent, or wrong.
+
+    Not if they counted more than this prompt: then others were served meanwhile.
+    """
+    before = await scrape(run)
+    ended = (await streams.send(order)).ended
+    if ended.outcome != "ok":
+        return
+    after = await scrape(run)
+    found, asked = hits(before, after), queries(before, after)
+    if found is not None and asked is not None and asked <= (ended.prompt_tokens or 0):
+        run.recorder.emit(ProbeCached(req=ended.req, cached_tokens=found))
 
 
 def _salt(run: RunContext, one: Round) -> str | None:

@@ -140,3 +140,17 @@ def look_after_cut(run: RunContext, last_chance: bool = False) -> None:
             f" {settled.running:g}, and {settled.ours_open} of ours are wanted: it goes on with what nobody reads"
         )
         run.recorder.emit(Noted(text=text))
+
+
+def hits(before: MetricsRead, after: MetricsRead) -> int | None:
+    """Prompt tokens that came from the cache in between, by a server that counted any at all."""
+    if before.prefix_hits is None or after.prefix_hits is None or not queries(before, after):
+        return None
+    return round(after.prefix_hits - before.prefix_hits)
+
+
+def queries(before: MetricsRead, after: MetricsRead) -> int | None:
+    """Prompt tokens that were looked for in the cache in between; None if the server does not count them."""
+    if before.prefix_queries is None or after.prefix_queries is None:
+        return None
+    return max(round(after.prefix_queries - before.prefix_queries), 0)

@@ -96,6 +96,7 @@ def everything() -> list[e.AnyEvent]:
         e.ControlAnswered(req=9050, ids_sha256="0" * 64, cached_tokens=0, cached_by="usage"),
         e.RequestStarted(req=9060, session=-1, turn=0, kind="probe", prompt_tokens=40, max_tokens=99),
         e.ProbeAsked(req=9060, probe=0, part="decode", rep=0, streams=1, wanted_tokens=None),
+        e.ProbeCached(req=9060, cached_tokens=16),
         e.RequestEnded(req=9060, session=-1, turn=0, kind="probe", outcome="ok", completion_tokens=50, decode_ms=500.0),
         e.AbilityAnswered(
             ability=0,

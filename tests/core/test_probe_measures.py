@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from infermaxx_tui.core.events import ProbeAsked, RequestEnded
+from infermaxx_tui.core.events import ProbeAsked, ProbeCached, RequestEnded
 from infermaxx_tui.core.fold_probes import ProbeReply, Probes
 from infermaxx_tui.core.measures import Measure, find, measure_text
 from infermaxx_tui.core.probe_measures import probe_measures, texts, texts_cut
@@ -78,7 +78,17 @@ def test_several_tokens_in_the_first_piece_do_not_count_as_decoded() -> None:
         ("ttft.cold_ms", _with(_COLD, ttft_ms=None), "no token came"),
         ("ttft.repeat_hit_tokens", _with(_LOADED, cached_tokens=None), "does not say what came from its cache"),
         ("decode.tokens_per_s", _with(_LOADED, tokens=None), "its tokens were not counted"),
+        ("ttft.cold_ms", _with(_COLD, counted_cached_tokens=992), "992 tokens of it came from the cache: not cold"),
+        ("ttft.cold_ms", _with(_COLD, prompt_tokens=500), "counts 500 tokens in a prompt of 1000: it was cut"),
+        ("ttft.repeat_ms", _with(_LOADED, prompt_tokens=500), "counts 500 tokens in a prompt of 1000: it was cut"),
+        ("decode.tokens_per_s", _with(_LOADED, prompt_tokens=500), "counts 500 tokens in a prompt of 1000"),
+        (
+            "ttft.repeat_hit_tokens",
+            _with(_LOADED, counted_cached_tokens=16),
+            "says that 992 tokens came from the cache",
+        ),
         ("decode.tokens_per_s", _with(_LOADED, tokens=8), "a reply of 8 tokens is too short for a speed"),
+        ("decode.tokens_per_s", _with(_LOADED, first_chunk_tokens=99), "101 tokens, 99 of them in its first piece, is"),
         ("decode.tokens_per_s", _with(_LOADED, decode_ms=0.0), "too short for a speed"),
         ("decode.tokens_per_s", _with(_LOADED, outcome="truncated"), "a request ended truncated: no reason given"),
         ("decode.tokens_per_s", _with(_LOADED, rep=-1), "1 of 1 requests were not sent"),
@@ -131,6 +141,51 @@ def test_the_aggregate_is_all_tokens_over_the_whole_time_and_says_how_many_ran_b
     assert _one("aggregate.admitted", *queued, probe=probe, streams=2, depth=0).values == (1.0,)
 
 
+def test_the_servers_counters_stand_in_where_its_usage_is_silent() -> None:
+    cold, loaded = (_with(one, cached_tokens=None) for one in (_COLD, _LOADED))
+    assert _one("ttft.cold_ms", _with(cold, counted_cached_tokens=0)).values == (100.0,)
+    assert _one("ttft.cold_ms", _with(cold, counted_cached_tokens=16)).values == ()
+    assert _one("ttft.repeat_hit_tokens", _with(loaded, counted_cached_tokens=992)).values == (992.0,)
+    seen = Probes()
+    seen.asked(ProbeAsked(req=1, probe=0, part="cold", rep=0, streams=1, wanted_tokens=None))
+    seen.ended(5, RequestEnded(req=1, session=-1, turn=0, kind="probe", outcome="ok"), 0)
+    assert seen.seen().replies[0].counted_cached_tokens is None
+    seen.cached(ProbeCached(req=1, cached_tokens=7))
+    seen.cached(ProbeCached(req=2, cached_tokens=9))
+    assert [one.counted_cached_tokens for one in seen.seen().replies] == [7]
+
+
+def test_a_speed_over_replies_that_ended_before_their_budget_never_stands_without_their_lengths() -> None:
+    probe = Probe(kind="depth", depths=(1000,), n=2)
+    early = [_with(_LOADED, rep=rep, tokens=tokens) for rep, tokens in enumerate((12, 40))]
+    assert _one("decode.tokens_per_s", *early, probe=probe).note == "replies of 12 to 40 tokens, of 256 wanted"
+    whole = [_with(_LOADED, rep=rep, tokens=256) for rep in (0, 1)]
+    assert _one("decode.tokens_per_s", *whole, probe=probe).note is None
+    assert _one("ttft.repeat_ms", *early, probe=probe).note is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"tokens": 1}, "a reply of 1 tokens is too short"),
+        ({"tokens": 0}, "a reply of 0 tokens is too short"),
+        ({"first_chunk_tokens": 100}, "100 tokens, 100 of them in its first piece"),
+        ({"tokens": 40}, "replies of 40 to 100 tokens were not decoded beside one another"),
+    ],
+)
+@pytest.mark.parametrize("name", ["aggregate.tokens_per_s", "aggregate.admitted"])
+def test_the_aggregate_is_nothing_if_one_said_next_to_nothing_or_came_in_one_piece(
+    name: str, fields: dict[str, object], why: str
+) -> None:
+    """Two at once of which one says nothing are one at once: half of the rate, and no fault of the lever."""
+    probe = Probe(kind="streams", streams=(2,), n=1)
+    replies = _parallel((0, 1_000_000), (0, 1_000_000))
+    replies[1] = _with(replies[1], **fields)
+    found = _one(name, *replies, probe=probe, streams=2, depth=0)
+    assert found.values == ()
+    assert why in (found.reason or "")
+
+
 @pytest.mark.parametrize("fields", [{"outcome": "shed"}, {"tokens": None}])
 def test_the_aggregate_is_nothing_if_one_of_them_failed(fields: dict[str, object]) -> None:
     probe = Probe(kind="streams", streams=(2,), n=1)
@@ -150,7 +205,10 @@ def test_scaling_is_held_against_one_stream_of_the_same_run() -> None:
 
 
 def test_scaling_takes_one_stream_of_its_own_probe_and_says_where_another_measured_that() -> None:
-    both, four = Probe(kind="streams", streams=(1, 4), n=1), Probe(kind="streams", streams=(4,), n=1)
+    both, four = (
+        Probe(kind="streams", streams=(1, 4), n=1, max_tokens=100),
+        Probe(kind="streams", streams=(4,), n=1, max_tokens=100),
+    )
     mine = [*_parallel((0, 1_000_000)), *_parallel(*[(0, 2_000_000)] * 4)]
     slower = [_with(one, probe=1) for one in (*_parallel((0, 2_000_000)), *_parallel(*[(0, 2_000_000)] * 4))]
     found = probe_measures((both, both, four), (*mine, *slower, *(_with(one, probe=2) for one in mine[1:])))

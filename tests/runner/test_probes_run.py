@@ -8,6 +8,7 @@ import pytest
 from infermaxx_tui.core.events import (
     InstrumentRead,
     ProbeAsked,
+    ProbeCached,
     Record,
     RequestEnded,
     RequestStarted,
@@ -150,9 +151,16 @@ def test_what_a_probe_reaches_is_not_what_conversations_were_shown_to_bear() -> 
     assert f"beside one another, down to {without.regime.depth_reached} tokens" in verdict.scope
 
 
-def test_without_counts_nothing_is_called_cold() -> None:
-    verdict = _played("no-usage")
-    cold = _of(verdict, "ttft.cold_ms", 2000)
+def test_without_usage_the_servers_counters_say_what_is_cold_and_without_both_nothing_is(clean: Verdict) -> None:
+    log = play_in_memory(("no-usage",), _FIVE)
+    verdict = judge_lines(log)
+    for name in ("ttft.cold_ms", "ttft.repeat_hit_tokens"):
+        assert _of(verdict, name, 2000).values == pytest.approx(_of(clean, name, 2000).values, rel=0.01)
+    fold = Fold()
+    for record in map(decode, log):
+        if not isinstance(record, Record) or not isinstance(record.event, ProbeCached):
+            fold.add(record)
+    cold = _of(judge_run(fold.snapshot()), "ttft.cold_ms", 2000)
     assert cold.values == ()
     assert "nobody counted" in (cold.reason or "")
 

@@ -36,7 +36,8 @@ class ProbeReply(msgspec.Struct, frozen=True, kw_only=True):
     degenerate: str | None
     place: int = 0
     text_sha256: str | None = None
-    """Of the whole reply; None where nothing was said, or what came is not what the server sent."""
+    """Of the whole reply; None where nothing was said, what came is not what the server sent, or the server cut it
+    before its budget, so that nobody knows what it would have said within that."""
     lag_first_ms: float | None = None
     lag_max_ms: float | None = None
     """The longest lag of the client until the first token and until the end; None where nobody watched it."""
@@ -99,13 +100,18 @@ class Probes:
                 forced=event.forced,
                 degenerate=event.degenerate,
                 place=asked.place,
-                text_sha256=event.text_sha256 if torn(event) is None else None,
+                text_sha256=None if torn(event) or self._cut_early(asked, event) else event.text_sha256,
                 lag_first_ms=event.lag_first_ms,
                 lag_max_ms=event.lag_max_ms,
                 capped=event.finish_reason in (None, "length"),
                 req=event.req,
             )
         )
+
+    def _cut_early(self, asked: ProbeAsked, event: RequestEnded) -> bool:
+        if event.finish_reason != "length" or event.completion_tokens is None or asked.probe >= len(self.planned):
+            return False
+        return event.completion_tokens < self.planned[asked.probe].max_tokens - 1
 
     def cached(self, event: ProbeCached) -> None:
         """What the server's counters say of a request that is over."""

@@ -324,7 +324,7 @@ def test_replies_that_said_nothing_are_no_text_that_was_said_twice() -> None:
     replies = [_said(0, rep, "a") for rep in (0, 1)]
     replies += [_with(_said(1, rep, ""), text_sha256=None) for rep in (0, 1)]
     found = _one("identity.reproduced", *replies, probe=probe, depth=0)
-    assert (found.values, found.reason) == ((1.0,), "a reply said nothing, or came torn")
+    assert (found.values, found.reason) == ((1.0,), "a reply said nothing, came torn, or was cut before its budget")
     assert texts(replies) == {"0/0": ("a", "a")}
 
 
@@ -340,11 +340,14 @@ def test_prompts_whose_replies_were_cut_are_named_once() -> None:
         ({"finish_reason": "stop"}, "a", False),
         ({"finish_reason": "length"}, "a", True),
         ({"finish_reason": None}, "a", True),
+        ({"finish_reason": "length", "completion_tokens": 256}, "a", True),
+        ({"finish_reason": "length", "completion_tokens": 8}, None, True),
+        ({"finish_reason": "stop", "completion_tokens": 8}, "a", False),
         ({"finish_reason": "stop", "anomalies": ("ids_usage_differ",)}, None, False),
     ],
 )
 def test_a_text_that_was_torn_is_not_the_servers(fields: dict[str, object], text: str | None, capped: bool) -> None:
-    seen = Probes()
+    seen = Probes(planned=(Probe(kind="identity", prompts=1),))
     seen.asked(ProbeAsked(req=1, probe=0, part="identity", rep=0, streams=1, wanted_tokens=None))
     ended = RequestEnded(req=1, session=-1, turn=0, kind="probe", outcome="ok", text_sha256="a")
     seen.ended(5, msgspec.structs.replace(ended, **fields), 0)

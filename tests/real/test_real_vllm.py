@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 import psutil
 import pytest
+from realtools import served
 
 from infermaxx_tui.core.events import QualityAsked, Record, RequestEnded
 from infermaxx_tui.core.experiment.answer import answer
 from infermaxx_tui.core.experiment.lines import answer_lines
 from infermaxx_tui.core.experiment.rows import ArmRow, arm_rows
-from infermaxx_tui.core.scenario import parse_scenario
 from infermaxx_tui.core.verdict import Verdict, read_verdict
 from infermaxx_tui.experiment.folder import list_experiments
 from infermaxx_tui.log import read_log
-from infermaxx_tui.server.launch import LaunchedServer
 from infermaxx_tui.shipped import find_scenario
 
 NONCE = "c0ffee0123456789"
@@ -35,22 +32,8 @@ pytestmark = [pytest.mark.real, pytest.mark.timeout(1500)]
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A vLLM on the CPU, started as the shipped scenario starts it, for all tests of this file."""
-    home = os.environ.get("INFERMAXX_REAL", "")
-    if not Path(home, "venv/bin/vllm").exists():
-        pytest.skip("no real vLLM: run tests/real/provision.sh DIR and set INFERMAXX_REAL=DIR")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    path = find_scenario("cpu-recall")
-    scenario = parse_scenario(path.read_text(encoding="utf-8"), path.name)
-    log = tmp_path_factory.mktemp("vllm") / "server.log"
-    server = LaunchedServer(scenario.server.launch, {"PORT": str(port)}, log)
-    address = f"http://127.0.0.1:{port}"
-    try:
-        server.wait_ready(address, time.sleep)
+    with served(find_scenario("cpu-recall"), tmp_path_factory.mktemp("vllm") / "server.log") as address:
         yield address
-    finally:
-        server.stop()
 
 
 def _run(url: str, runs: Path, scenario: str, *flags: str) -> tuple[int, Verdict]:

@@ -42,11 +42,14 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     source: Path
     overrides: tuple[str, ...] = ()
+    scenario_text: str = ""
+    """Of the scenario that every arm plays."""
 
     @property
     def sha256(self) -> str:
-        """Of the file and of what was set over it: another of either is another experiment."""
-        return text_sha256("\n".join((self.text, *self.overrides, msgspec.json.encode(self.experiment).decode())))
+        """Of the file, of what was set over it, and of the scenario: another of them is another experiment."""
+        whole = msgspec.json.encode(self.experiment).decode()
+        return text_sha256("\n".join((self.text, *self.overrides, whole, self.scenario_text)))
 
 
 def read_experiment(name: str, overrides: Sequence[str] = (), api_key_env: str = "VLLM_API_KEY") -> Asked:
@@ -71,7 +74,8 @@ def read_experiment(name: str, overrides: Sequence[str] = (), api_key_env: str =
             path.name, "", f"holds the key of {api_key_env}, and rows are written down: a launched server has it anyway"
         )
     _check_scenarios(asked)
-    return asked
+    scenario = Path(conditions_of(asked, ".", "", no_gpu=True).scenario)
+    return msgspec.structs.replace(asked, scenario_text=scenario.read_text(encoding="utf-8"))
 
 
 def _check_scenarios(asked: Asked) -> None:
@@ -111,6 +115,7 @@ def open_folder(root: Path, asked: Asked, anew: bool) -> tuple[ExperimentFolder,
             question=asked.experiment.question,
             file=asked.text,
             file_sha256=asked.sha256,
+            scenario_sha256=text_sha256(asked.scenario_text),
             arms=settings(asked.experiment),
             order=tuple((step.arm, step.boot) for step in steps(asked.experiment)),
             margin=asked.experiment.margin,

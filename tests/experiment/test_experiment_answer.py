@@ -208,6 +208,34 @@ def test_a_claim_is_decided_only_where_the_interval_lies_on_one_side_of_its_line
         assert "to" in claim_text(scored)
 
 
+@pytest.mark.parametrize(
+    ("band", "starts", "result", "why"),
+    [
+        ("[1.02, 1.5]", [(110.0, 111.0), (110.1, 111.1)], "HIT", ""),
+        (
+            "[1.02, 1.5]",
+            [(100.0, 101.0), (107.0, 108.0)],
+            "UNTESTED",
+            "holds no change at all, and a change was claimed",
+        ),
+        ("[0.95, 1.05]", [(99.0, 100.0), (102.0, 103.0)], "HIT", ""),
+        ("[1.05, 1.5]", [(101.0, 102.0), (106.0, 107.0)], "UNTESTED", "reaches into the band"),
+        ("[1.05, 1.5]", [(102.5, 102.6), (104.4, 104.6)], "UNTESTED", "reaches into the band"),
+        ("[1.3, 1.5]", [(110.0, 111.0), (110.1, 111.1)], "MISS", ""),
+        ("[1.3, 1.5]", [(100.0, 101.0), (100.0, 101.0)], "NO MOVEMENT", "lies within"),
+    ],
+)
+def test_no_claim_is_hit_or_missed_by_a_figure_that_nobody_can_say_moved(
+    band: str, starts: list[tuple[float, float]], result: str, why: str
+) -> None:
+    text = LADDER + _SPEED_CLAIM.replace("[0.95, 1.05]", band).replace("< 0.85", "< 0.5")
+    experiment = parsed(text)
+    rows = [arm_row(experiment, "auto", boot, speed(100.0, 101.0)) for boot in range(2)]
+    rows += [arm_row(experiment, "fp8", boot, speed(*values)) for boot, values in enumerate(starts)]
+    scored = answer((first_row(experiment, text), *rows)).claims[0]
+    assert (scored.result, why in (scored.why or "")) == (result, True), scored
+
+
 def test_a_register_that_was_changed_afterwards_tests_nothing() -> None:
     text = LADDER + _CLAIM
     experiment = parsed(text)

@@ -43,6 +43,15 @@ def test_times_of_a_run_are_figures_and_void_ones_are_reasons(clean: Verdict) ->
     assert all(found[name].is_speed for name in _TIMES)
 
 
+@pytest.mark.parametrize(("usage", "held"), [(0.25, True), (0.0, False), (None, False)])
+def test_a_pool_that_was_read_between_requests_alone_is_not_said_to_have_held_nothing(
+    clean: Verdict, usage: float | None, held: bool
+) -> None:
+    server = msgspec.structs.replace(clean.server, kv_usage_peak=usage)
+    found = {one.name for one in figures(msgspec.structs.replace(clean, server=server))}
+    assert ("pool.held_tokens" in found) is held
+
+
 @pytest.mark.parametrize(
     ("fault", "leaked", "lost"), [("clean", False, False), ("leak", True, False), ("typo", False, True)]
 )

@@ -80,6 +80,12 @@ def test_the_first_of_its_kind_and_other_arms_have_nothing_beside_them() -> None
     )
     assert same_question(one, one)
     assert not same_question(one, other)
+    played = [
+        msgspec.structs.replace(one, registered=msgspec.structs.replace(one.registered, scenario_sha256=sha256))
+        for sha256 in ("a", "b", "")
+    ]
+    assert not same_question(played[0], played[1]), "another scenario asks something else"
+    assert same_question(played[0], played[2]), "nobody wrote down what an earlier program played"
 
 
 def test_what_does_not_resolve_is_no_absence_of_movement() -> None:

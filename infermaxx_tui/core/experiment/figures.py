@@ -45,8 +45,8 @@ def _sizes(verdict: Verdict) -> Iterator[Measure | None]:
     regime, startup = verdict.regime, verdict.startup
     yield _one("pool.tokens", "tokens", regime.pool_tokens, "more")
     yield _one("pool.memory_gib", "GiB", startup.kv_gib if startup is not None else None, "more")
-    used_share = verdict.server.kv_usage_peak
-    held = None if used_share is None or regime.pool_tokens is None else round(used_share * regime.pool_tokens)
+    used_share = verdict.server.kv_usage_peak  # read once a second, so a 0 was taken between requests
+    held = None if not used_share or regime.pool_tokens is None else round(used_share * regime.pool_tokens)
     yield _one("pool.held_tokens", "tokens", held)
     yield _one("weights.memory_gib", "GiB", startup.model_gib if startup is not None else None, "less")
     yield _one("depth.reached_tokens", "tokens", regime.depth_reached)

@@ -41,6 +41,9 @@ class Registered(Row, frozen=True, kw_only=True, tag="registered"):
     file: str
     """The whole text of the experiment file."""
     file_sha256: str
+    """Of the file, of what was set over it, and of the scenario."""
+    scenario_sha256: str = ""
+    """Of the text of the scenario that every arm plays; empty in rows that were written without it."""
     arms: tuple[Settings, ...]
     order: tuple[tuple[str, int], ...]
     """Arm and boot of each step."""

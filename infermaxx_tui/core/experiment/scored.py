@@ -44,10 +44,18 @@ def _score(claim: Claim, rows: Mapping[str, Sequence[ArmRow]], margin: float, in
 
 
 def _undecided(claim: Claim, result: Result, found: Movement) -> str | None:
-    """Why a ratio whose interval holds what the line refutes and what it does not decides nothing; None if it does."""
+    """Why a ratio decides nothing whose interval holds what the claim says and what it does not; None if it does.
+
+    That is both sides of the line; no change at all, where a change was claimed; or the band that it is said to miss.
+    """
     if found.low is None or found.high is None or result == "UNTESTED":
         return None
+    interval, (least, most) = f"its interval of {found.low:.3g} to {found.high:.3g}", claim.band
     beyond = [crosses(claim.refuted_if, end) for end in (found.low, found.high)]
-    if all(beyond) or (not any(beyond) and result != "REFUTED"):
-        return None
-    return f"its interval of {found.low:.3g} to {found.high:.3g} reaches across the line {claim.refuted_if}"
+    if any(beyond) != all(beyond) or (result == "REFUTED" and not all(beyond)):
+        return f"{interval} reaches across the line {claim.refuted_if}"
+    if result == "HIT" and not least <= 1 <= most and found.low <= 1 <= found.high:
+        return f"{interval} holds no change at all, and a change was claimed"
+    if result == "MISS" and found.outcome != "no_movement" and found.low <= most and found.high >= least:
+        return f"{interval} reaches into the band"
+    return None

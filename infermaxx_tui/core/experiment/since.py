@@ -91,8 +91,10 @@ class Since(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def same_question(left: Answer, right: Answer) -> bool:
-    """Whether both had the same arms in the same order; the words around them do not matter."""
-    return left.registered.arms == right.registered.arms and left.registered.order == right.registered.order
+    """Whether both had the same arms in the same order, and played the same; the words around them do not matter."""
+    a, b = left.registered, right.registered
+    played = {one.scenario_sha256 for one in (a, b)} - {""}
+    return a.arms == b.arms and a.order == b.order and len(played) < 2
 
 
 def like_for_like(now: Answer, other: Answer) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from infermaxx_tui.core.event import Event, Hit
+from infermaxx_tui.core.lumps import Arrivals
 
 RequestKind = Literal[
     "turn", "recall", "tail", "absent", "reask_alone", "reask_load", "load", "warmup", "quality", "control", "probe"
@@ -111,6 +112,8 @@ class RequestEnded(Event, frozen=True, kw_only=True):
     """The longest lag of the client's loop until the first token; None where nobody watched: only probes are."""
     lag_max_ms: float | None = None
     """The same until the end."""
+    arrivals: Arrivals | None = None
+    """How its events came; None without a token, and in the log of an older program."""
 
 
 class GapNoted(Event, frozen=True, kw_only=True):

@@ -229,7 +229,7 @@ class Fold:
             run.cached_tokens = (run.cached_tokens or 0) + event.cached_tokens
         if self._itself.timed(event):
             self._gauges.ended(event)
-        self._itself.ended(record, event.req)
+        self._itself.ended(record, event)
         self._sessions.replied(event)
         if kind in DELIVERY_KINDS:
             cut_off = self._deliveries.ended(at, record.mono_us, event, self._replies.max_model_len)

@@ -10,6 +10,7 @@ import msgspec
 
 from infermaxx_tui.core.calibration import Calibration
 from infermaxx_tui.core.events import Beat, Calibrated, ClockJumped, InstrumentRead, Record, RequestEnded
+from infermaxx_tui.core.fold_lumps import Travel, Travels
 from infermaxx_tui.core.stats import LogHistogram
 
 LEAST_WINDOW_MS = 1000.0
@@ -63,6 +64,8 @@ class Sight(msgspec.Struct, frozen=True, kw_only=True):
     calibration: Calibration | None = None
     calibration_age_s: float | None = None
     calibration_reason: str | None = "the log does not say"
+    travel: Travel = Travel()
+    """Whether replies came event by event, or in lumps."""
 
     @property
     def coalesced_share(self) -> float | None:
@@ -97,6 +100,7 @@ class SelfReadings:
     gaps_excluded: int = 0
     missing: dict[str, str] = field(default_factory=dict)
     calibrated: Calibrated | None = None
+    travels: Travels = field(default_factory=Travels)
     _told_ms: float = 0.0
     """Of the wall clock's change since the last reading, what jumps in the log account for."""
     _spanning: set[int] = field(default_factory=set)
@@ -159,8 +163,10 @@ class SelfReadings:
         self.ttft_excluded += event.kind == "turn" and event.ttft_ms is not None
         return False
 
-    def ended(self, record: Record, req: int) -> None:
+    def ended(self, record: Record, event: RequestEnded) -> None:
         """A request is over; what it brought since the last beat stands in the next one."""
+        req = event.req
+        self.travels.ended(event)
         if req in self._spanning:
             self._spanning.discard(req)
             self._without_first.discard(req)
@@ -212,6 +218,7 @@ class SelfReadings:
             calibration=cited.calibration if cited is not None else None,
             calibration_age_s=cited.age_s if cited is not None else None,
             calibration_reason=cited.reason if cited is not None else "the log does not say",
+            travel=self.travels.travel(),
         )
 
 

@@ -98,6 +98,11 @@ class SseParser:
         seen = (("ping", self.comments > 0), ("crlf", self.saw_cr), ("no_space", self.no_space))
         return tuple(name for name, was_seen in seen if was_seen)
 
+    @property
+    def inside(self) -> bool:
+        """Whether an event has begun that is not whole yet."""
+        return bool(self._tail or self._data)
+
     def feed(self, chunk: bytes) -> list[Payload]:
         """The payloads that `chunk` completes, in order; after an `SseFault` always empty."""
         if self._clean:

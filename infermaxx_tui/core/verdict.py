@@ -92,6 +92,14 @@ class InstrumentReport(msgspec.Struct, frozen=True, kw_only=True):
     events_per_read: float | None = None
     coalesced_share: float | None = None
     """Share of socket reads that held more than one event."""
+    streams_seen_coming: int = 0
+    """Replies with enough events to show whether these came one by one."""
+    streams_clumped: int = 0
+    """Those of them that came in clumps, whoever made them."""
+    clump_bytes: int | None = None
+    """The clumps' most frequent size."""
+    clump_wait_ms: float | None = None
+    """The median silence between them."""
     gc_pauses: int | None = None
     gc_total_ms: float | None = None
     gc_max_ms: float | None = None
@@ -351,6 +359,10 @@ def _report(state: RunState) -> InstrumentReport:
         reads=sight.reads,
         events_per_read=seen.events_parsed / sight.reads if sight.reads else None,
         coalesced_share=sight.coalesced_share,
+        streams_seen_coming=sight.travel.replies,
+        streams_clumped=sight.travel.held,
+        clump_bytes=sight.travel.lump_bytes,
+        clump_wait_ms=sight.travel.wait_ms,
         gc_pauses=sight.gc_pauses,
         gc_total_ms=sight.gc_total_ms,
         gc_max_ms=sight.gc_max_ms,

@@ -11,6 +11,7 @@ import msgspec
 from infermaxx_tui.core import segments
 from infermaxx_tui.core.canary import find_known
 from infermaxx_tui.core.events import FirstToken, GapNoted, RequestEnded, RequestStarted, ServerLost, TagAsked
+from infermaxx_tui.core.lumps import OddRead, Reads
 from infermaxx_tui.core.reply import Reply
 from infermaxx_tui.core.sse import SseParser
 from infermaxx_tui.core.think import Think
@@ -62,7 +63,7 @@ class Streams:
         await stream.perform()
         dispatch.wanted(stream.wire.ended_us, "turn")
         reply = stream.reply
-        ended = summarise(req, order, stream.wire, reply, run.registry)
+        ended = summarise(req, order, stream.wire, reply, stream.reads, run.registry)
         emit(ended)
         self.totals.add(ended)
         if order.prefix is not None and order.kind == "turn":
@@ -132,6 +133,7 @@ class _Stream:
     def __init__(self, run: RunContext, live: LiveStream, order: Order, think: Think | None) -> None:
         self.reply = Reply(think=think, keep_prompt_ids=True)
         self.wire = Wire(started_us=live.started_us, ended_us=live.started_us)
+        self.reads = Reads()
         self.retry_after_s = 1.0
         self._run = run
         self._live = live
@@ -140,6 +142,7 @@ class _Stream:
         self._told = False
         self._parser = SseParser()
         self._board = run.board
+        self._note_plain = self.reads.plain_us.append
         self._most = _RUNAWAY_FACTOR * order.max_tokens + _RUNAWAY_TOKENS
 
     async def perform(self) -> None:
@@ -199,8 +202,11 @@ class _Stream:
         board, live, reply = self._board, self._live, self.reply
         events = len(payloads)
         board.events_parsed += events
-        if events != 1:
+        if events == 1:
+            self._note_plain(at_us)
+        else:
             board.odd_read(events)
+            self.reads.note_odd(OddRead(at_us, events, len(piece), self._parser.inside))
         for payload in payloads:
             gap_us, tokens = reply.take(payload, at_us)
             if not tokens:

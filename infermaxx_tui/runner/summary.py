@@ -10,6 +10,7 @@ from infermaxx_tui.core.canary import RegistryBuilder
 from infermaxx_tui.core.degeneration import find_reply
 from infermaxx_tui.core.events import Outcome, RequestEnded
 from infermaxx_tui.core.inflation import distinct_trigrams
+from infermaxx_tui.core.lumps import Reads
 from infermaxx_tui.core.reply import Reply
 from infermaxx_tui.runner.exchange import Order
 
@@ -46,7 +47,9 @@ class Wire(msgspec.Struct, kw_only=True):
         return ending.outcome, ending.detail
 
 
-def summarise(req: int, order: Order, wire: Wire, reply: Reply, registry: RegistryBuilder) -> RequestEnded:
+def summarise(
+    req: int, order: Order, wire: Wire, reply: Reply, reads: Reads, registry: RegistryBuilder
+) -> RequestEnded:
     """The event that closes the request."""
     outcome, error = wire.outcome(reply)
     content, reasoning, tools = reply.content, reply.reasoning, reply.tools.text
@@ -95,6 +98,7 @@ def summarise(req: int, order: Order, wire: Wire, reply: Reply, registry: Regist
         forced=order.forced,
         lag_first_ms=order.lags.worst_ms(wire.started_us, reply.first_token_us) if order.lags is not None else None,
         lag_max_ms=order.lags.worst_ms(wire.started_us, wire.ended_us) if order.lags is not None else None,
+        arrivals=reads.arrivals(reply.first_token_us, reply.last_token_us),
     )
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from infermaxx_tui.core.calibration import ErrorBars, short
-from infermaxx_tui.core.judges.check import Check, plural
+from infermaxx_tui.core.judges.check import Check
+from infermaxx_tui.core.judges.held_back import held_back, unseen_way
 from infermaxx_tui.core.limits import Limits
 from infermaxx_tui.core.state import Distribution, RunState
 
 WALL_STEP_MS = 500.0
 """A step of the wall clock against the monotonic one above this spoils the times around it (gpu-and-verdicts §2.9)."""
-MOST_BUFFERED = 0.5
-"""Share of replies that came in one clump from which gaps between tokens are the proxy's, not the server's."""
 MOST_JUMPED = 0.5
 """Share of first tokens or of gaps that jumps of a clock spanned from which the rest is no picture of the run."""
 
@@ -30,7 +29,7 @@ def judge(state: RunState, limits: Limits) -> Check:
         n_evaluated=0 if unseen else ttft.n,
         n_planned=ttft.n + sight.ttft_excluded,
         excluded=jumped,
-        advice="; ".join([*unseen, *exceeded] or _figures(state)) or None,
+        advice="; ".join(unseen or [*(exceeded or _figures(state)), *_unseen_way(state)]) or None,
     )
 
 
@@ -47,6 +46,12 @@ def _figures(state: RunState) -> list[str]:
             f" gap {short(bar.gap_p99_ms)} ms (p99)"
         )
     return said
+
+
+def _unseen_way(state: RunState) -> list[str]:
+    """What goes with a figure whose way here nobody saw."""
+    unseen = unseen_way(state.instrument) if state.instrument.ttft_ms.n else None
+    return [] if unseen is None else [unseen]
 
 
 def _figure(name: str, one: Distribution) -> str:
@@ -85,13 +90,12 @@ def untimely(state: RunState, limits: Limits, what: str, of_ms: float | None, la
 
     `lag_ms`: the client's longest lag while that time lasted; where it was not watched the worst of the run stands in.
     """
+    seen = state.instrument
+    held = held_back(seen)
+    if held:  # a gap inside a clump is no measure of anything, and a lag beside it neither
+        of_ms = None
     late = _late(state, limits, what, of_ms) if lag_ms is None else _late_then(lag_ms, limits, what, of_ms)
-    seen, reasons = state.instrument, late
-    if seen.streams_timed and seen.streams_buffered > MOST_BUFFERED * seen.streams_timed:
-        reasons.append(
-            f"{seen.streams_buffered} of {plural(seen.streams_timed, 'reply', 'replies')} came in one clump:"
-            " something between server and client buffers"
-        )
+    reasons = [*late, *held]
     if state.server.foreign is not None:
         reasons.append(f"others used the server: {state.server.foreign}")
     if abs(seen.sight.unseen_step_ms) > WALL_STEP_MS:

@@ -32,7 +32,7 @@ from infermaxx_tui.selftest_work import MADE_UP, Run, base_of, certify, made_up,
 from infermaxx_tui.sim.api import App
 from infermaxx_tui.sim.config import SimConfig
 from infermaxx_tui.sim.engine import Engine
-from infermaxx_tui.sim.faults import FAULTS
+from infermaxx_tui.sim.faults import FAULTS, TIMED
 from infermaxx_tui.sim.faults import Verdict as Verdict3
 from infermaxx_tui.sim.transport import SimTransport
 from infermaxx_tui.virtual import VirtualClock, run_virtual
@@ -87,6 +87,9 @@ HISTORIES: Final[dict[str, History]] = {
     "serial-parallel": History(_SERIAL, "PASS", None, ("leak-parallel",)),
     "serial-leak": History(_SERIAL, "FAIL", "isolation", ("leak",)),
     "serial-blind": History(_SERIAL, "INCONCLUSIVE", None, ("refuse",)),
+    "timed": History(TIMED, "PASS"),
+    "timed-burst": History(TIMED, "PASS", None, ("burst",)),
+    "timed-buffered": History(TIMED, "INCONCLUSIVE", None, ("buffered",)),
     "controls": History(_CONTROLS, "PASS", finds=_SAME),
     "controls-shared": History((*_SHORT, "controls.salt=2"), "FAIL", "recall", ("cache-rot",), ("salt differs",)),
     "controls-blind": History((*_CONTROLS, "reply.temperature=0.5"), "INCONCLUSIVE", finds=("cache not_evaluable",)),

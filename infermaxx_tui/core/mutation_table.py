@@ -13,6 +13,7 @@ from infermaxx_tui.core import events as e
 from infermaxx_tui.core.histories import sick
 from infermaxx_tui.core.histories.bases import BABBLE
 from infermaxx_tui.core.histories.edits import Edit, both, each, inserted, reply, said, with_fields, without
+from infermaxx_tui.core.lumps import Arrivals
 from infermaxx_tui.core.mutations import Mutation
 from infermaxx_tui.core.stats import LogHistogram
 
@@ -20,6 +21,8 @@ _replace = msgspec.structs.replace
 _REFUSED: Final = "I'm sorry, but I can't share that information."
 _FORGOT: Final = "I do not remember that one."
 _CUT: Final = sick.fields(outcome="truncated", finish_reason=None)
+_CLUMPS: Final = Arrivals(events=60, moments=4, lumped=60, waits=3, torn=3, wait_ms=160.0, lump_bytes=4096)
+_ONE_BY_ONE: Final = each(e.RequestEnded, lambda x: _replace(x, arrivals=Arrivals(events=60, moments=60)))
 _SHED: Final = sick.fields(outcome="shed", status=503, finish_reason=None, content=None)
 
 
@@ -89,6 +92,13 @@ _AROUND: Final[dict[str, Mutation]] = {
     ),
     "leave the loop no room": _blinds("timing", each(e.InstrumentRead, lambda x: _replace(x, loop_cpu_share=0.99))),
     "buffer the streams": _blinds("timing", each(e.RequestEnded, lambda x: _replace(x, decode_ms=0.0))),
+    "hand the streams on in clumps": _blinds("timing", each(e.RequestEnded, lambda x: _replace(x, arrivals=_CLUMPS))),
+    "hand whole events on in batches": _blinds(
+        "timing", each(e.RequestEnded, lambda x: _replace(x, arrivals=_replace(_CLUMPS, torn=0)))
+    ),
+    "hand short replies on at once": _blinds(
+        "timing", each(e.RequestEnded, lambda x: _replace(x, arrivals=Arrivals(events=12, moments=1, lumped=12)))
+    ),
     "make the first tokens late": _fails("timing", each(e.RequestEnded, lambda x: _replace(x, ttft_ms=5000.0))),
     "make the gaps long": _fails("timing", each(e.Beat, lambda x: _replace(x, gap_buckets=((400, 20),)))),
     "kill the server": _fails("availability", _lost("pid_dead")),
@@ -224,6 +234,8 @@ HARMLESS: Final[dict[str, Mutation]] = {
         "set the wall clock before the run": sick.wall_clock_off,
         "do not compare the counts": without(e.CountsReconciled),
         "sleep once": sick.sleeping(1),
+        "see each event come by itself": _ONE_BY_ONE,
+        "be late in one reply": both(_ONE_BY_ONE, reply("turn", 5, lambda it: {"arrivals": _replace(_CLUMPS, torn=0)})),
         "write a remark": inserted(e.Noted(text="a remark")),
         "a long pause": inserted(e.GapNoted(req=0, session=0, gap_ms=2500.0, at_token=9)),
         "read no metrics": without(e.MetricsRead),

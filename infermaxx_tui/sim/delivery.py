@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from typing import Final
 
 import orjson
 
-PROXY_BLOCK_BYTES = 16 * 1024
+PROXY_BLOCK_BYTES: Final = {"clumps-4k": 4096, "clumps-8k": 8192, "buffered": 16 * 1024}
+"""What a proxy collects before it hands it on, by the fault's name."""
+BATCH_EVENTS: Final = 8
+"""The same in whole events, as one does that hands on at intervals."""
 HUGE_EVENT_BYTES = 9 * 1024 * 1024
 _HUGE_WRITE_BYTES = 256 * 1024
 _DONE = b"[DONE]"
@@ -31,7 +35,9 @@ class Delivery:
         self._faults = faults
         self._prefix = b"data:" if "no-space" in faults else b"data: "
         self._end = b"\r\n\r\n" if "crlf" in faults else b"\n\n"
-        self._sound = faults.isdisjoint({"ping", "buffered", "split"})
+        self._block = min((size for name, size in PROXY_BLOCK_BYTES.items() if name in faults), default=0)
+        self._batch = BATCH_EVENTS if "batched" in faults else 0
+        self._sound = not (self._block or self._batch) and faults.isdisjoint({"ping", "split"})
         self._held = bytearray()
         self._events = 0
 
@@ -57,12 +63,15 @@ class Delivery:
         return [held] if held else []
 
     def _written(self, frame: bytes) -> list[bytes]:
-        if "buffered" in self._faults:
+        if self._block:
             self._held += frame
-            if len(self._held) < PROXY_BLOCK_BYTES:
+            if len(self._held) < self._block:
                 return []
-            block, self._held = bytes(self._held[:PROXY_BLOCK_BYTES]), self._held[PROXY_BLOCK_BYTES:]
-            return [block, *self._written(b"")] if len(self._held) >= PROXY_BLOCK_BYTES else [block]
+            block, self._held = bytes(self._held[: self._block]), self._held[self._block :]
+            return [block, *self._written(b"")] if len(self._held) >= self._block else [block]
+        if self._batch:
+            self._held += frame
+            return self.flush() if self._events % self._batch == 0 else []
         return _pieces(frame, self._events) if "split" in self._faults else [frame]
 
 

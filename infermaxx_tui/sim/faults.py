@@ -38,6 +38,8 @@ def _blinds(description: str, late: bool = True) -> Fault:
     return Fault(description, "INCONCLUSIVE", None, late)
 
 
+TIMED = ("limits.max_gap_p99_ms=60000", "limits.max_loop_lag_share=1.0", "limits.max_loop_lag_ms=10000")
+"""A time is demanded, of which nothing is left to object to but how the stream travels."""
 _SHORT = ("limits.min_drift_hours=0.0006", "limits.max_loop_lag_share=1.0")
 _DRIFT = ("sessions.rounds=4", *_SHORT, "limits.max_drift_share_per_hour=72")
 """72 times itself in an hour is 2 % a second: what a run of seconds on a busy machine can tell from none."""
@@ -52,6 +54,9 @@ FAULTS: dict[str, Fault] = {
     "usage-cumulative": _pass("a growing usage in every event, although it was not asked for"),
     "burst": _pass("eight tokens in one event"),
     "buffered": _pass("a proxy holds the stream back and hands it on in blocks of 16 KiB"),
+    "clumps-8k": Fault("the same in blocks of 8 KiB where a time is demanded", "INCONCLUSIVE", None, False, TIMED),
+    "clumps-4k": Fault("the same in blocks of 4 KiB where a time is demanded", "INCONCLUSIVE", None, False, TIMED),
+    "batched": Fault("the same, eight whole events at a time", "INCONCLUSIVE", None, False, TIMED),
     "ping": _pass("comment lines between the events"),
     "crlf": _pass("lines end in CR LF"),
     "no-space": _pass("no space behind `data:`"),

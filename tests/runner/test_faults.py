@@ -34,7 +34,7 @@ FAIL availability   hang dies restarts
 FAIL quality        dull
 FAIL drift          slow-drift vram-creep
 INCONCLUSIVE        suffix-cut capped empty-length no-finish refuse echo too-long busy-503 shed-429
-INCONCLUSIVE        preemption-storm throttle limit-reset dither
+INCONCLUSIVE        preemption-storm throttle limit-reset dither clumps-8k clumps-4k batched
 """
 """The contract's table of faults, written down here a second time on purpose."""
 

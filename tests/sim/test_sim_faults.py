@@ -31,7 +31,7 @@ from simtools import (
 from infermaxx_tui.core.transcript import Message
 from infermaxx_tui.core.wording import STATEMENT, recall_question, tag_repeat, tag_statement
 from infermaxx_tui.sim.api import App
-from infermaxx_tui.sim.delivery import PROXY_BLOCK_BYTES, Delivery, escaped
+from infermaxx_tui.sim.delivery import BATCH_EVENTS, PROXY_BLOCK_BYTES, Delivery, escaped
 from infermaxx_tui.sim.faults import DEGENERATE, FAULTS, UnknownFaultError, check_faults
 from infermaxx_tui.sim.script import TROUBLE_AFTER
 from infermaxx_tui.sim.speech import recalled
@@ -125,16 +125,30 @@ def test_burst() -> None:
     assert len(sizes) == -(-REPLY_TOKENS // 8)
 
 
-def test_buffered() -> None:
-    async def writes() -> list[int]:
-        async with client_of(make_app("buffered")) as client:
+def writes_of(fault: str) -> list[bytes]:
+    """The writes of one reply."""
+
+    async def writes() -> list[bytes]:
+        async with client_of(make_app(fault)) as client:
             body = completion(working(MINE), ignore_eos=True)
             async with client.stream("POST", "/v1/completions", json=body) as answer:
-                return [len(write) async for write in answer.aiter_raw()]
+                return [write async for write in answer.aiter_raw()]
 
-    sizes = run_virtual(writes())
+    return run_virtual(writes())
+
+
+@pytest.mark.parametrize("fault", PROXY_BLOCK_BYTES)
+def test_a_proxy_hands_on_full_buffers(fault: str) -> None:
+    sizes = [len(write) for write in writes_of(fault)]
     assert len(sizes) > 2
-    assert set(sizes[:-1]) == {PROXY_BLOCK_BYTES}
+    assert set(sizes[:-1]) == {PROXY_BLOCK_BYTES[fault]}
+
+
+def test_batched() -> None:
+    writes = writes_of("batched")
+    assert {write.count(b"data: ") for write in writes[:-1]} == {BATCH_EVENTS}
+    assert all(write.endswith(b"\n\n") for write in writes)
+    assert b"[DONE]" in writes[-1]
 
 
 def test_ping() -> None:

@@ -97,6 +97,24 @@ def clumps(size: int) -> Way:
     return way
 
 
+def at_intervals(seconds: float) -> Way:
+    """Whole events, all that came meanwhile each time."""
+
+    async def way(reply: Reply) -> None:
+        held, due_s = b"", 0.0
+        async for event in reply.events:
+            now_s = asyncio.get_running_loop().time()
+            due_s = due_s or now_s + seconds
+            held += event
+            if now_s >= due_s:
+                await reply.send(held)
+                held, due_s = b"", 0.0
+        await reply.send(held)
+        await reply.end()
+
+    return way
+
+
 async def comments(reply: Reply) -> None:
     """With comments, keep-alives and fields between the events, and other line ends."""
     async for event in reply.events:

@@ -17,6 +17,8 @@ LEAST_DECODED: Final = 8
 """Tokens after the first piece below which a reply has no speed."""
 _LEAST_SHARE: Final = 0.5
 """Of the longest of replies that were sent at once: one that is shorter was over while the others went on."""
+_LEAST_MS: Final = 0.02
+"""A token of one stream: 50,000 a second come from no card, but from what a proxy held back."""
 _DEPTH_SHARE: Final = 0.95
 """Of the tokens that a prompt was to have."""
 
@@ -61,15 +63,23 @@ def _decode(one: Round, got: list[ProbeReply]) -> Seen:
     reply = got[0]
     if reply.tokens is None or reply.first_chunk_tokens is None or reply.decode_ms is None:
         return Seen(why="its tokens were not counted")
+    if (why := _undecoded(reply)) is not None or reply.decode_ms <= 0:
+        return Seen(why=why)
     decoded = reply.tokens - reply.first_chunk_tokens
-    if decoded < LEAST_DECODED or reply.decode_ms <= 0:
-        return Seen(why=_too_short(reply))
     return Seen(1000.0 * decoded / reply.decode_ms, reply.decode_ms, reply.lag_max_ms)
 
 
-def _too_short(reply: ProbeReply) -> str:
-    first = f", {reply.first_chunk_tokens} of them in its first piece," if (reply.first_chunk_tokens or 0) > 1 else ""
-    return f"a reply of {reply.tokens} tokens{first} is too short for a speed"
+def _undecoded(reply: ProbeReply) -> str | None:
+    """Why nobody can have seen it being decoded; None if its tokens came one after another."""
+    tokens, first = reply.tokens, reply.first_chunk_tokens or 0
+    if tokens is None:
+        return None
+    if tokens - first < LEAST_DECODED:
+        pieces = f", {first} of them in its first piece," if first > 1 else ""
+        return f"a reply of {tokens} tokens{pieces} is too short for a speed"
+    if reply.decode_ms is not None and reply.decode_ms < _LEAST_MS * (tokens - first):
+        return f"{tokens} tokens came within {reply.decode_ms:.2g} ms: they were held back on the way"
+    return None
 
 
 def _cold_ttft(one: Round, got: list[ProbeReply]) -> Seen:
@@ -134,16 +144,12 @@ def _aggregate(one: Round, got: list[ProbeReply]) -> Seen:
 def _uneven(got: list[ProbeReply]) -> str | None:
     """Why these replies were not decoded beside one another, or cannot have been seen so; None if nothing is known."""
     tokens = [reply.tokens for reply in got if reply.tokens is not None]
-    short = next((one for one in got if one.tokens is not None and _decoded(one) < LEAST_DECODED), None)
-    if short is not None:
-        return _too_short(short)
+    unseen = next((why for one in got if (why := _undecoded(one)) is not None), None)
+    if unseen is not None:
+        return unseen
     if tokens and min(tokens) < _LEAST_SHARE * max(tokens):
         return f"replies of {min(tokens)} to {max(tokens)} tokens were not decoded beside one another"
     return None
-
-
-def _decoded(reply: ProbeReply) -> int:
-    return (reply.tokens or 0) - (reply.first_chunk_tokens or 0)
 
 
 def _admitted(one: Round, got: list[ProbeReply]) -> Seen:

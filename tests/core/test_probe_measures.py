@@ -89,7 +89,7 @@ def test_several_tokens_in_the_first_piece_do_not_count_as_decoded() -> None:
         ),
         ("decode.tokens_per_s", _with(_LOADED, tokens=8), "a reply of 8 tokens is too short for a speed"),
         ("decode.tokens_per_s", _with(_LOADED, first_chunk_tokens=99), "101 tokens, 99 of them in its first piece, is"),
-        ("decode.tokens_per_s", _with(_LOADED, decode_ms=0.0), "too short for a speed"),
+        ("decode.tokens_per_s", _with(_LOADED, decode_ms=0.0), "came within 0 ms: they were held back"),
         ("decode.tokens_per_s", _with(_LOADED, outcome="truncated"), "a request ended truncated: no reason given"),
         ("decode.tokens_per_s", _with(_LOADED, rep=-1), "1 of 1 requests were not sent"),
     ],
@@ -170,6 +170,7 @@ def test_a_speed_over_replies_that_ended_before_their_budget_never_stands_withou
         ({"tokens": 1}, "a reply of 1 tokens is too short"),
         ({"tokens": 0}, "a reply of 0 tokens is too short"),
         ({"first_chunk_tokens": 100}, "100 tokens, 100 of them in its first piece"),
+        ({"decode_ms": 0.4}, "100 tokens came within 0.4 ms: they were held back"),
         ({"tokens": 40}, "replies of 40 to 100 tokens were not decoded beside one another"),
     ],
 )

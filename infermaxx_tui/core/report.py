@@ -7,7 +7,7 @@ import textwrap
 from infermaxx_tui.core.arms import TITLE, separated
 from infermaxx_tui.core.display import harmless, one_line
 from infermaxx_tui.core.gpu_verdict import sensor_lines
-from infermaxx_tui.core.judges.check import Check, Evidence
+from infermaxx_tui.core.judges.check import Check, Evidence, figures_text
 from infermaxx_tui.core.predictions import scored_text
 from infermaxx_tui.core.verdict import Verdict
 
@@ -50,17 +50,7 @@ def _arms(verdict: Verdict, width: int) -> list[str]:
 
 def _check_lines(check: Check, width: int) -> list[str]:
     outcome = _MARK[check.outcome] + ("" if check.required else ", not required")
-    figures = [f"n {check.n_evaluated}" if check.n_planned is None else f"n {check.n_evaluated}/{check.n_planned}"]
-    if check.bound95 is not None:
-        figures.append(f"95 % bound {check.bound95:.2%}")
-    if check.bound95_sessions is not None:
-        figures.append(f"by session {check.bound95_sessions:.1%}")
-    if check.interval95 is not None and check.design_effect is not None:
-        low, high = check.interval95
-        figures.append(f"interval {low:.1%} to {high:.1%}, design effect {check.design_effect:.1f}")
-    if check.cause is not None:
-        figures.append(check.cause)
-    lines = [f"{check.name:<13} {outcome:<10} {'  '.join(figures)}"[:width].rstrip()]
+    lines = [f"{check.name:<13} {outcome:<10} {figures_text(check, '95 % bound')}"[:width].rstrip()]
     if check.advice:
         lines += _wrapped(check.advice, width, "  ")
     if check.outcome == "fail":

@@ -11,7 +11,7 @@ from infermaxx_tui.core.display import harmless
 from infermaxx_tui.core.export.charts import STYLE, chart_svg, charts, fill, legend
 from infermaxx_tui.core.export.picture import SIMULATED, Picture
 from infermaxx_tui.core.gpu_verdict import sensor_lines
-from infermaxx_tui.core.judges.check import Check, Evidence, by_reason
+from infermaxx_tui.core.judges.check import Check, Evidence, by_reason, count_text
 from infermaxx_tui.core.verdict import rounded
 
 PAGE_STYLE = """
@@ -103,8 +103,7 @@ def _checks(checks: Iterable[Check]) -> list[str]:
     for check in checks:
         word, style = _WORDS[check.outcome]
         required = "" if check.required else ' <span class="dim">not required</span>'
-        count = f"{check.n_evaluated}" if check.n_planned is None else f"{check.n_evaluated}/{check.n_planned}"
-        bound = "" if check.bound95 is None else f"{check.bound95:.2%}"
+        count, bound = count_text(check), "" if check.bound95 is None else f"{check.bound95:.2%}"
         said = [plain(check.advice)] if check.advice else []
         if check.cause:
             said.append(f"cause: {plain(check.cause)}")

@@ -53,52 +53,52 @@ class RequestRow(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     state: str
     """`ended`, or `open`: the log does not know its end."""
-    reply_class: str | None
+    reply_class: str | None = None
     """What the reply is, by the classes of recall; `degenerate`, `capped` or `complete` for other requests."""
-    outcome: str | None
-    finish_reason: str | None
-    status: int | None
+    outcome: str | None = None
+    finish_reason: str | None = None
+    status: int | None = None
     start_s: float
     """Log time: seconds since the first line, without the gaps between segments."""
-    first_token_s: float | None
-    end_s: float | None
+    first_token_s: float | None = None
+    end_s: float | None = None
     start_wall_ms: int
-    prompt_tokens_sent: int | None
+    prompt_tokens_sent: int | None = None
     """By our ids."""
-    prompt_tokens: int | None
+    prompt_tokens: int | None = None
     """As the server counted; how deep the request was."""
-    cached_tokens: int | None
-    completion_tokens: int | None
-    reasoning_tokens: int | None
+    cached_tokens: int | None = None
+    completion_tokens: int | None = None
+    reasoning_tokens: int | None = None
     max_tokens: int
-    depth_tokens: int | None
+    depth_tokens: int | None = None
     """Prompt and reply together."""
-    ttft_ms: float | None
+    ttft_ms: float | None = None
     """At the socket, as all times here: evidence of one request, and no figure where `speed_withheld` or `timing_void`
     of the row says why."""
-    first_visible_ms: float | None
-    decode_ms: float | None
+    first_visible_ms: float | None = None
+    decode_ms: float | None = None
     """None too where speeds are withheld, as `gap_mean_ms`, `total_ms` and `tokens_per_s`."""
-    gap_mean_ms: float | None
+    gap_mean_ms: float | None = None
     """Time between tokens."""
-    gap_max_ms: float | None
+    gap_max_ms: float | None = None
     """Of the silences that were noted; None if none was."""
     gaps_noted: int
-    total_ms: float | None
-    tokens_per_s: float | None
+    total_ms: float | None = None
+    tokens_per_s: float | None = None
     """While it decoded."""
-    chunks: int | None
-    capped: bool | None
-    degenerate: str | None
-    prefix_shared: float | None
-    hits: int
+    chunks: int | None = None
+    capped: bool | None = None
+    degenerate: str | None = None
+    prefix_shared: float | None = None
+    hits: int = 0
     """Tags of others that stood in the reply."""
-    anomalies: str
-    content_chars: int | None
-    reasoning_chars: int | None
-    tool_chars: int | None
-    text_sha256: str | None
-    error_sha256: str | None
+    anomalies: str = ""
+    content_chars: int | None = None
+    reasoning_chars: int | None = None
+    tool_chars: int | None = None
+    text_sha256: str | None = None
+    error_sha256: str | None = None
     """Of the error's text, which may hold anything a server knows."""
     content: str | None = None
     """Text stands here only if it was asked for, and only of replies that the log kept."""
@@ -265,40 +265,13 @@ def _unended(started: _Open) -> RequestRow:
         turn=event.turn,
         kind=event.kind,
         state="open",
-        reply_class=None,
-        outcome=None,
-        finish_reason=None,
-        status=None,
         start_s=started.start_us / 1e6,
         first_token_s=None if started.first_us is None else started.first_us / 1e6,
-        end_s=None,
         start_wall_ms=started.record.wall_ms,
         prompt_tokens_sent=event.prompt_tokens,
-        prompt_tokens=None,
-        cached_tokens=None,
-        completion_tokens=None,
-        reasoning_tokens=None,
         max_tokens=event.max_tokens,
-        depth_tokens=None,
-        ttft_ms=None,
-        first_visible_ms=None,
-        decode_ms=None,
-        gap_mean_ms=None,
         gap_max_ms=started.gap_max_ms,
         gaps_noted=started.gaps,
-        total_ms=None,
-        tokens_per_s=None,
-        chunks=None,
-        capped=None,
-        degenerate=None,
-        prefix_shared=None,
-        hits=0,
-        anomalies="",
-        content_chars=None,
-        reasoning_chars=None,
-        tool_chars=None,
-        text_sha256=None,
-        error_sha256=None,
     )
 
 

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from infermaxx_tui.core.classify import RECALLED
 from infermaxx_tui.core.glyphs import UNICODE, Glyphs, bar, settle, sparkline
-from infermaxx_tui.core.judges.check import Check
+from infermaxx_tui.core.judges.check import Check, figures_text
 from infermaxx_tui.core.panels.row import Piece, Row, row
 from infermaxx_tui.core.panels.table import figure, share
 from infermaxx_tui.core.panels.texts import ms_text, word_piece
@@ -158,18 +158,3 @@ def deciding(verdict: Verdict) -> Check | None:
     blind = next((check for check in verdict.checks if check.required and check.outcome == "not_evaluable"), None)
     recall = next((check for check in verdict.checks if check.name == "recall"), None)
     return failed or blind or recall
-
-
-def figures_text(check: Check) -> str:
-    """`n 24/28  bound 11.7 %  by session 53.2 %`: what a check rests on."""
-    parts = [f"n {check.n_evaluated}" if check.n_planned is None else f"n {check.n_evaluated}/{check.n_planned}"]
-    if check.bound95 is not None:
-        parts.append(f"bound {check.bound95:.2%}")
-    if check.bound95_sessions is not None:
-        parts.append(f"by session {check.bound95_sessions:.1%}")
-    if check.interval95 is not None and check.design_effect is not None:
-        low, high = check.interval95
-        parts.append(f"interval {low:.1%} to {high:.1%}, design effect {check.design_effect:.1f}")
-    if check.cause is not None:
-        parts.append(check.cause.replace("_", " "))
-    return "  ".join(parts)

@@ -9,9 +9,8 @@ import msgspec
 from infermaxx_tui.core.calibration import error_text
 from infermaxx_tui.core.display import one_line
 from infermaxx_tui.core.glyphs import UNICODE, Glyphs, cells, pad, settle
-from infermaxx_tui.core.judges.check import AnswerOutcome, Check, Evidence, by_reason
+from infermaxx_tui.core.judges.check import AnswerOutcome, Check, Evidence, by_reason, figures_text
 from infermaxx_tui.core.panels.row import Piece, Role, Row, row, title, wrapped
-from infermaxx_tui.core.panels.summary import figures_text
 from infermaxx_tui.core.panels.texts import number_text, word_piece
 from infermaxx_tui.core.predictions import Result, scored_text
 from infermaxx_tui.core.state import RunState

@@ -7,7 +7,7 @@ its call, whenever it was written; what the file does not say stays unknown and 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -284,6 +284,18 @@ def feed(builder: Builder, messages: Iterable[Message]) -> None:
 def ledger(loss: Counter[str]) -> tuple[tuple[str, int], ...]:
     """A loss ledger as sessions hold it."""
     return tuple(sorted((+loss).items()))
+
+
+def last_with_loss(sessions: Iterable[Session | None], loss: Callable[[], Counter[str]]) -> Iterator[Session]:
+    """The sessions that are there; what their file lost, asked when it is through, stands in the last one's ledger."""
+    held: Session | None = None
+    for session in sessions:
+        if session is not None:
+            if held is not None:
+                yield held
+            held = session
+    if held is not None:
+        yield with_loss(held, loss())
 
 
 def with_loss(session: Session, loss: Counter[str]) -> Session:

@@ -12,7 +12,7 @@ import msgspec
 
 from infermaxx_tui.core.transcript import Session
 from infermaxx_tui.importers import openai_chat
-from infermaxx_tui.importers.building import with_loss
+from infermaxx_tui.importers.building import last_with_loss, with_loss
 from infermaxx_tui.importers.chat_log import Conversation, Line
 from infermaxx_tui.importers.packed import stem
 from infermaxx_tui.importers.pieces import Pieces, objects
@@ -44,17 +44,15 @@ def message_list(path: Path) -> Iterator[Session]:
 
 def _sessions(path: Path, form: str) -> Iterator[Session]:
     reader = Pieces(path)
-    held: Session | None = None
+    made = (None if one is None else msgspec.structs.replace(one, format=form) for one in _read(reader, path))
+    yield from last_with_loss(made, reader.take_loss)
+
+
+def _read(reader: Pieces, path: Path) -> Iterator[Session | None]:
     for number, (line, record) in enumerate(objects(reader)):
         body = openai_chat.request_body(record)
         if body is None or not body["messages"]:
             reader.loss["foreign_record" if body is None else "empty_conversation"] += 1
             continue
         one = Line(record, body, str(path), line)
-        session = Conversation(one, one.group or one.name or f"{stem(path)}-{number}", path.name).finish()
-        if session is not None:
-            if held is not None:
-                yield held
-            held = msgspec.structs.replace(session, format=form)
-    if held is not None:
-        yield with_loss(held, reader.take_loss())
+        yield Conversation(one, one.group or one.name or f"{stem(path)}-{number}", path.name).finish()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from infermaxx_tui.core.transcript import Message, Session, Usage
 from infermaxx_tui.importers.blocks import tool_call, without_images
-from infermaxx_tui.importers.building import Builder, with_loss
+from infermaxx_tui.importers.building import Builder, last_with_loss
 from infermaxx_tui.importers.gemini_parts import read_parts, read_usage, response_text
 from infermaxx_tui.importers.jsonl import JsonLines
 from infermaxx_tui.importers.packed import stem
@@ -43,17 +43,13 @@ def is_line(record: JsonObject) -> bool:
 def document(path: Path) -> Iterator[Session]:
     """The sessions of documents that hold their messages."""
     reader = Pieces(path)
-    held: Session | None = None
-    for _, record in objects(reader):
-        messages = (as_object(item) for item in as_list(record.get("messages")))
-        parent = path.parent.name if record.get("kind") == "subagent" else None
-        session = _session(messages, as_text(record.get("sessionId")) or stem(path), path.name, Counter(), parent)
-        if session is not None:
-            if held is not None:
-                yield held
-            held = session
-    if held is not None:
-        yield with_loss(held, reader.take_loss())
+    yield from last_with_loss((_document(record, path) for _, record in objects(reader)), reader.take_loss)
+
+
+def _document(record: JsonObject, path: Path) -> Session | None:
+    messages = (as_object(item) for item in as_list(record.get("messages")))
+    parent = path.parent.name if record.get("kind") == "subagent" else None
+    return _session(messages, as_text(record.get("sessionId")) or stem(path), path.name, Counter(), parent)
 
 
 def log(path: Path) -> Iterator[Session]:

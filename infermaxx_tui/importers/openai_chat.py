@@ -7,13 +7,11 @@ go as soon as nothing can extend them: one in a file of whole conversations, at 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
-
 from infermaxx_tui.core.transcript import Session
+from infermaxx_tui.importers.building import last_with_loss, with_loss
 from infermaxx_tui.importers.chat_log import FORMAT, Conversation, Line, opened
 from infermaxx_tui.importers.jsonl import JsonLines
 from infermaxx_tui.importers.packed import stem
@@ -43,28 +41,19 @@ def sessions(path: Path) -> Iterator[Session]:
     its session id, else its own id, else the file and the line. Raises TranscriptError for messages that make no sense.
     """
     reader = JsonLines(path)
+    yield from last_with_loss(_pooled(reader, path), reader.take_loss)
+
+
+def _pooled(reader: JsonLines, path: Path) -> Iterator[Session]:
     pool = _Pool(path)
-    held: Session | None = None
     for number, record in reader:
         body = request_body(record)
         if body is None or not body["messages"]:
             reader.loss["foreign_record" if body is None else "empty_conversation"] += 1
             continue
         for session in pool.put(Line(record, body, str(path), number)):
-            if held is not None:
-                yield held
-            held = _with_loss(session, reader.take_loss())
-    for session in pool.drain():
-        if held is not None:
-            yield held
-        held = session
-    if held is not None:
-        yield _with_loss(held, reader.take_loss())
-
-
-def _with_loss(session: Session, loss: Counter[str]) -> Session:
-    merged = +(Counter(dict(session.loss)) + loss)
-    return msgspec.structs.replace(session, loss=tuple(sorted(merged.items())))
+            yield with_loss(session, reader.take_loss())
+    yield from pool.drain()
 
 
 class _Pool:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from infermaxx_tui.core.transcript import Message, Role, Session
 from infermaxx_tui.importers.blocks import flatten
-from infermaxx_tui.importers.building import Builder, with_loss
+from infermaxx_tui.importers.building import Builder, last_with_loss
 from infermaxx_tui.importers.packed import stem
 from infermaxx_tui.importers.pieces import Pieces, objects
 from infermaxx_tui.importers.values import JsonObject, as_list, as_object, as_text, first
@@ -36,19 +36,12 @@ def is_turn(item: JsonObject) -> bool:
 def sessions(path: Path) -> Iterator[Session]:
     """The conversations of a file, one after another, named by their ids or by their places in the file."""
     reader = Pieces(path)
-    held: Session | None = None
-    for number, (_, record) in enumerate(objects(reader)):
-        turns = as_list(first(record, "conversations", "conversation", "messages"))
-        session = _session(record, turns, f"{stem(path)}-{number}", path.name)
-        if session is not None:
-            if held is not None:
-                yield held
-            held = session
-    if held is not None:
-        yield with_loss(held, reader.take_loss())
+    made = (_session(record, f"{stem(path)}-{n}", path.name) for n, (_, record) in enumerate(objects(reader)))
+    yield from last_with_loss(made, reader.take_loss)
 
 
-def _session(record: JsonObject, turns: list[object], name: str, source: str) -> Session | None:
+def _session(record: JsonObject, name: str, source: str) -> Session | None:
+    turns = as_list(first(record, "conversations", "conversation", "messages"))
     loss: Counter[str] = Counter()
     builder = Builder(loss)
     builder.system(as_text(record.get("system")))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from types import MappingProxyType
 
@@ -17,6 +17,7 @@ from infermaxx_tui.rundir import RunError, RunFolder
 from infermaxx_tui.server.check_args import check_args, missing_model
 from infermaxx_tui.server.describe import ServerUnusableError, normalise_url
 from infermaxx_tui.server.launch import LaunchedServer, launch_url, refuse_taken
+from infermaxx_tui.server.port import refuse_stranger, reserved
 from infermaxx_tui.server.startup import Patience, read_startup
 from infermaxx_tui.wish import Loaded
 
@@ -62,6 +63,7 @@ class Host:
         if self.server is not None:
             url = url or f"http://127.0.0.1:{self._read_port(self.server)}"
             self.server.wait_ready(url, time.sleep, self._patience)
+            refuse_stranger(url, self.server.pid)
         if url is None:
             raise ServerUnusableError("no server")
         return url
@@ -102,23 +104,29 @@ def hosted(
         return
     if not wanted.launch and not wanted.sim:
         raise ScenarioError(loaded.source, "server.url", "no server: give --url URL, or set server.url, launch or sim")
-    if wanted.launch:
-        with suppress(RunError):  # one that stays may hold another card, and its port is looked at now
-            wait_for_servers(folder.path.parent)
-        _refuse_taken(launch_url(wanted.launch), _GONE_S if folder.events.exists() else 0.0)
-        if (gone := missing_model(wanted.launch, {**os.environ, **wanted.env})) is not None:
-            raise ServerUnusableError(f"server.launch: {gone}")
-        _ask_parser(wanted, note)
-    folder.server_log.touch(mode=0o600)
-    port_file = folder.path / ".port"
-    port_file.unlink(missing_ok=True)
-    command = wanted.launch or _sim_command(wanted.sim, port_file)
-    server = LaunchedServer(command, {**given, **wanted.env}, folder.server_log, secret)
-    try:
-        patience = Patience(wanted.idle_s, wanted.quiet_s, wanted.start_s)
-        yield Host(launch_url(command) if wanted.launch else None, server, port_file, patience=patience)
-    finally:
-        server.stop()
+    with reserved(launch_url(wanted.launch)) if wanted.launch else nullcontext():
+        if wanted.launch:
+            _look_first(wanted, folder, note)
+        folder.server_log.touch(mode=0o600)
+        port_file = folder.path / ".port"
+        port_file.unlink(missing_ok=True)
+        command = wanted.launch or _sim_command(wanted.sim, port_file)
+        server = LaunchedServer(command, {**given, **wanted.env}, folder.server_log, secret)
+        try:
+            patience = Patience(wanted.idle_s, wanted.quiet_s, wanted.start_s)
+            yield Host(launch_url(command) if wanted.launch else None, server, port_file, patience=patience)
+        finally:
+            server.stop()
+
+
+def _look_first(wanted: Server, folder: RunFolder, note: Callable[[str], None]) -> None:
+    """Raises ServerUnusableError for a command that cannot come up, as far as that is known before it is started."""
+    with suppress(RunError):  # one that stays may hold another card, and its port is looked at now
+        wait_for_servers(folder.path.parent)
+    _refuse_taken(launch_url(wanted.launch), _GONE_S if folder.events.exists() else 0.0)
+    if (gone := missing_model(wanted.launch, {**os.environ, **wanted.env})) is not None:
+        raise ServerUnusableError(f"server.launch: {gone}")
+    _ask_parser(wanted, note)
 
 
 def _refuse_taken(url: str, patience_s: float) -> None:

@@ -17,6 +17,7 @@ from infermaxx_tui.runner.context import RunContext
 from infermaxx_tui.runner.conversation import Conversation
 from infermaxx_tui.runner.exchange import Exchange, Order, Sender
 from infermaxx_tui.runner.growing import Growing
+from infermaxx_tui.runner.insisting import insisted
 from infermaxx_tui.runner.issuing import issue
 from infermaxx_tui.runner.lines import Line, Prompt
 from infermaxx_tui.runner.meeting import Meeting
@@ -28,7 +29,6 @@ from infermaxx_tui.runner.wave import conversation_line, new_line
 
 _NOBODY: Final = -1
 _AFTER_TOKENS: Final = 64
-_TRIES: Final = 3
 _TRIVIAL: Final = (
     "Count from one to five.",
     "Name three colours.",
@@ -180,20 +180,15 @@ class _Asking:
             keep_text=True,
             announced=self._announced,
         )
-        for _ in range(_TRIES):
+
+        async def send() -> Exchange:
             before = await scrape(run)
             exchange = await self._streams.send(order)
-            match exchange.ended.outcome:
-                case "shed":
-                    await run.stopped_within(exchange.retry_after_s)
-                case "cancelled":
-                    pass
-                case outcome:
-                    await self._note(exchange, before)
-                    return outcome not in ("refused_connection", "stalled", "timeout")
-            if run.stopper.hard or run.closing:
-                return False
-        return True
+            if exchange.ended.outcome not in ("shed", "cancelled"):
+                await self._note(exchange, before)
+            return exchange
+
+        return await insisted(run, send)
 
     def _announced(self, req: int) -> ControlAsked:
         tag = self._tag

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal
 
 from infermaxx_tui.core.quality.task import Task
 from infermaxx_tui.core.transcript import Message
 from infermaxx_tui.runner.context import RunContext
 from infermaxx_tui.runner.exchange import Order
+from infermaxx_tui.runner.insisting import insisted
 from infermaxx_tui.runner.lines import Line, Prompt
 from infermaxx_tui.runner.stream import Streams
 from infermaxx_tui.runner.wave import new_line
 
 _BETWEEN_SESSION = -1
 """No conversation of the run."""
-_TRIES = 3
-"""Requests for one task while the server sheds load, or while we cut it because the duration was over."""
 _OPENING = ("I have a short question with one right answer.", "Go ahead.")
 """Both set phases ask in a side branch of this, as those under load ask in a side branch of their conversation."""
 
@@ -38,7 +38,7 @@ async def ask_alone(run: RunContext, streams: Streams, phase: Literal["before", 
             keep_text=True,
             announced=announced,
         )
-        if not await _sent(run, streams, order):
+        if not await insisted(run, partial(streams.send, order)):
             return
 
 
@@ -64,21 +64,5 @@ async def ask_wrong_again(run: RunContext, streams: Streams) -> None:
             keep_text=True,
             announced=run.quality.announcing(wrong.task, "alone", wrong.depth_tokens, kept.session, wrong.wave),
         )
-        if not await _sent(run, streams, order):
+        if not await insisted(run, partial(streams.send, order)):
             return
-
-
-async def _sent(run: RunContext, streams: Streams, order: Order) -> bool:
-    """False if it makes no sense to send more: nobody answers, or the run is being cut."""
-    for _ in range(_TRIES):
-        exchange = await streams.send(order)
-        match exchange.ended.outcome:
-            case "shed":
-                await run.stopped_within(exchange.retry_after_s)
-            case "cancelled":
-                pass
-            case outcome:
-                return outcome not in ("refused_connection", "stalled", "timeout")
-        if run.stopper.hard or run.closing:
-            return False
-    return True

@@ -17,6 +17,7 @@ from infermaxx_tui import __version__
 from infermaxx_tui.core.calibration import SCHEMA, Calibration, ErrorBars
 from infermaxx_tui.core.events import Calibrated
 from infermaxx_tui.idcache import cache_folder
+from infermaxx_tui.private import make_folder
 from infermaxx_tui.rundir import replace_file
 
 _MAKE = "infermaxx doctor makes it in a few seconds"
@@ -49,7 +50,7 @@ def made_here(bars: tuple[ErrorBars, ...], took_s: float, load: float | None = N
 def keep(calibration: Calibration) -> Path:
     """Writes it down. Raises OSError."""
     path = place()
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     replace_file(path, msgspec.json.format(msgspec.json.encode(calibration), indent=2) + b"\n")
     return path
 

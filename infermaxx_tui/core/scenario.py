@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
+from collections.abc import Iterable
 from typing import Literal, TypeVar
 
 import msgspec
@@ -238,15 +239,20 @@ def parse_scenario(text: str, source: str, overrides: tuple[str, ...] = ()) -> S
 
     Raises ScenarioError for the first thing that is wrong.
     """
+    scenario = convert(parse_toml(text, source, overrides), Scenario, "", source)
+    check_scenario(scenario, source)
+    return scenario
+
+
+def parse_toml(text: str, source: str, overrides: Iterable[str]) -> dict[str, object]:
+    """The table in the text with `KEY=VALUE` overrides applied, nothing of it looked at. Raises ScenarioError."""
     try:
-        raw = tomllib.loads(text)
+        raw: dict[str, object] = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ScenarioError(source, "", f"not TOML: {error}") from None
     for word in overrides:
         override(raw, word)
-    scenario = convert(raw, Scenario, "", source)
-    check_scenario(scenario, source)
-    return scenario
+    return raw
 
 
 def convert(raw: dict[str, object], struct: type[T], prefix: str, source: str) -> T:

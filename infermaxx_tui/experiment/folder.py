@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from infermaxx_tui.core.experiment.rows import AnyRow, arm_rows, decode_rows, encode_row, registered
+from infermaxx_tui.private import make_folder
 from infermaxx_tui.rundir import RunError, RunFolder
 
 SUBFOLDER = "experiments"
@@ -92,8 +93,7 @@ def create(root: Path, stamp: str, name: str, suffix: str) -> ExperimentFolder:
     """A new folder, closed to others. Raises RunError where it cannot be made."""
     folder = ExperimentFolder(root / SUBFOLDER / f"{stamp}-{name}-{suffix}")
     try:
-        root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        folder.path.parent.mkdir(mode=0o700, exist_ok=True)
+        make_folder(folder.path.parent)
         folder.path.mkdir(mode=0o700)
     except OSError as error:
         raise RunError(f"{folder.path}: cannot make the folder ({error.strerror}); give --runs-dir DIR") from None

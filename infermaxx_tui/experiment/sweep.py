@@ -24,6 +24,7 @@ from infermaxx_tui.experiment.folder import SUBFOLDER, list_experiments, name_of
 from infermaxx_tui.experiment.swept import Swept, compare, keep
 from infermaxx_tui.flags import UsageError
 from infermaxx_tui.follow import StatusLine
+from infermaxx_tui.private import make_folder
 from infermaxx_tui.rundir import RunError, RunFolder
 
 Narrate = Callable[[str], None]
@@ -71,7 +72,7 @@ def sweep(
 def _hold(root: Path) -> int:
     """Two sweeps at once would measure one another."""
     folder = root / SUBFOLDER
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(folder)
     try:
         return RunFolder(folder).hold()
     except RunError:

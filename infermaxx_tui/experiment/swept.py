@@ -20,6 +20,7 @@ from infermaxx_tui.core.experiment.since import (
     since_lines,
 )
 from infermaxx_tui.experiment.folder import SUBFOLDER, list_experiments, name_of
+from infermaxx_tui.private import make_folder
 from infermaxx_tui.rundir import RunError
 
 
@@ -78,7 +79,7 @@ def _same(root: Path, now_id: str, now: Answer) -> Iterator[tuple[str, Answer]]:
 def keep(root: Path, swept: Swept) -> None:
     """Appends one line."""
     path = root / SUBFOLDER / "sweeps.jsonl"
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(path.parent)
     fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         os.write(fd, msgspec.json.encode(swept) + b"\n")

@@ -119,6 +119,7 @@ def test_what_makes_no_sense_is_refused_in_one_line(more: str, said: str) -> Non
         ('name = "x"\nquestion = "?"\n[server]\nsim=["clean"]\nurl="u"\n[[arms]]\nname="a"\n', "server: names more"),
         ('question = "?"\n', "name: is missing"),
         ("name = ", "not TOML"),
+        ('name = "x"\nquestion = "?"\narms = 3\n', "arms: expected `array`, got `int`"),
         (
             'name = "x"\nquestion = "?"\n[server]\nsim=["clean"]\n[[arms]]\nname="a"\nflags={x=1}\n',
             r"arms\[0\].flags: need",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
@@ -12,7 +11,7 @@ import msgspec
 from infermaxx_tui.core.experiment.checks import complaints
 from infermaxx_tui.core.experiment.commandline import Setting
 from infermaxx_tui.core.predictions import Prediction
-from infermaxx_tui.core.scenario import ScenarioError, misfit, override, refuse_unknown
+from infermaxx_tui.core.scenario import ScenarioError, misfit, parse_toml, refuse_unknown
 
 _VARIABLE = re.compile(r"\$\{(\w+)\}", re.ASCII)
 
@@ -114,14 +113,10 @@ def parse_experiment(
 
     Raises ScenarioError for the first thing that is wrong.
     """
-    try:
-        raw = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ScenarioError(source, "", f"not TOML: {error}") from None
-    for word in overrides:
-        override(raw, word)
+    raw = parse_toml(text, source, overrides)
     refuse_unknown(raw, Experiment, "", source)
-    for place, arm in enumerate(raw.get("arms", ())):
+    arms = raw.get("arms")
+    for place, arm in enumerate(arms if isinstance(arms, list) else ()):
         if isinstance(arm, dict):
             refuse_unknown(arm, Arm, f"arms[{place}].", source)
     known = raw.get("vars", {})

@@ -19,6 +19,8 @@ BEAT_S = 1.0
 _WATCH_S = 0.1
 _METRICS_S = 1.0
 _SCRAPE_TIMEOUT_S = 5.0
+_SILENT_LIMITS = 3
+"""Stall limits without a word after which a server is lost for good."""
 
 
 class Beats:
@@ -46,15 +48,19 @@ class Beats:
 async def watch_stalls(run: RunContext) -> None:
     """Cancels streams that give no token for the stall limit, and logs whether the server's host still answers.
 
-    The host is asked once for all of them; a stream that spoke meanwhile goes on.
+    The host is asked once for all of them; a stream that spoke meanwhile goes on. A server that says nothing at all for
+    some limits, though it is asked anew, is lost: the run ends, and does not wait for the limit with all that is left.
     """
     limit_s, clock = run.scenario.limits.stall_s, run.recorder.clock
+    silence = _Silence()
     while run.recorder.lost is None:
         await anyio.sleep(_WATCH_S)
         if not run.board.stalled(clock.mono_us(), limit_s * 1e6):
             continue
         found = await ask(run)
         now_us = clock.mono_us()
+        if silence.lasts(run.board.events_parsed, now_us, limit_s * 1e6):
+            run.stopper.ask("server_lost")
         for stream in run.board.stalled(now_us, limit_s * 1e6):
             stream.stalled = True
             stream.scope.cancel()
@@ -68,6 +74,22 @@ async def watch_stalls(run: RunContext) -> None:
                     reachable=found.reachable,
                 )
             )
+
+
+class _Silence:
+    """How long streams have stalled without anything from the server in between."""
+
+    def __init__(self) -> None:
+        self._heard = -1
+        self._stalls = 0
+        self._since_us = 0.0
+
+    def lasts(self, events: int, now_us: int, limit_us: float) -> bool:
+        """Whether this stall is one too many; `events` that came so far."""
+        if events != self._heard:
+            self._heard, self._stalls, self._since_us = events, 0, now_us - limit_us
+        self._stalls += 1
+        return self._stalls >= _SILENT_LIMITS and now_us - self._since_us >= _SILENT_LIMITS * limit_us
 
 
 async def watch_process(run: RunContext, alive: Callable[[], bool]) -> None:

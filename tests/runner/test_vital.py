@@ -149,3 +149,44 @@ def test_a_server_that_is_unwell_between_two_waves_is_named_in_the_log(status: i
     if lost:
         assert lost[0].session is None
         assert f"/health answers {status}" in lost[0].detail
+
+
+class Mute(httpx.AsyncBaseTransport):
+    """Answers about itself, and says no token any more for so many requests, as one does whose engine hangs."""
+
+    def __init__(self, inner: httpx.AsyncBaseTransport, after: int, requests: int) -> None:
+        self._inner = inner
+        self._left = after
+        self._mute = requests
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        self._left -= request.url.path.endswith("completions")
+        if not request.url.path.endswith("completions") or self._left >= 0 or self._left < -self._mute:
+            return await self._inner.handle_async_request(request)
+        await anyio.sleep_forever()
+        raise AssertionError
+
+
+_ALONE = ("sessions.count=8", "sessions.at_once=1", "limits.stall_s=3.0")
+
+
+@pytest.mark.parametrize(("requests", "conversations", "reason"), [(99, 3, "server_lost"), (2, 8, "finished")])
+def test_a_server_that_never_speaks_again_does_not_cost_a_limit_for_all_that_is_left(
+    requests: int, conversations: int, reason: str
+) -> None:
+    played = play_small(Setting(wrap=lambda inner: Mute(inner, 1, requests), overrides=_ALONE))
+    assert_judgeable(played)
+    assert len(played.of(SessionEnded)) == conversations
+    assert played.of(RunEnded)[0].reason == reason
+    assert blamed(played) == {"availability"}
+    assert len([event for event in played.of(ServerLost) if event.how == "stalled"]) == min(requests, 3)
+
+
+def test_streams_that_stall_one_after_another_are_one_silence() -> None:
+    ramped = Setting(
+        wrap=lambda inner: Mute(inner, 4, 4),
+        overrides=("sessions.count=4", "sessions.at_once=4", "sessions.ramp_s=0.4", "limits.stall_s=3.0"),
+    )
+    played = play_small(ramped)
+    assert len([event for event in played.of(ServerLost) if event.how == "stalled"]) >= 3
+    assert played.of(RunEnded)[0].reason == "finished"

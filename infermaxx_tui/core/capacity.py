@@ -14,7 +14,7 @@ import msgspec
 from infermaxx_tui.core.capacity_text import kv_lines, overlap_lines, plan_lines
 from infermaxx_tui.core.display import harmless
 from infermaxx_tui.core.fitting import Overlap, Plan, admission, overlap
-from infermaxx_tui.core.kv_pool import plain_cost
+from infermaxx_tui.core.kv_pool import NULL_BLOCKS, plain_cost
 from infermaxx_tui.core.kv_report import TOKENS_ONLY, KvAsked, KvReport, fit, kv_report, pool_of, server_cost
 from infermaxx_tui.core.load import Load, load_of
 from infermaxx_tui.core.stats import counted_quantile
@@ -162,7 +162,7 @@ def _on_pool(stats: Stats, loads: list[Load], pool: int | None, asked: KvAsked, 
         return stats
     priced = server_cost(asked)
     held = [priced.blocks(load.peak_tokens) for load in loads] if priced is not None else None
-    one = priced or plain_cost(asked.block_size)
+    one, usable = priced or plain_cost(asked.block_size), max(blocks - NULL_BLOCKS, 0)
     return msgspec.structs.replace(
         stats,
         pool=tokens,
@@ -170,8 +170,8 @@ def _on_pool(stats: Stats, loads: list[Load], pool: int | None, asked: KvAsked, 
         fit_together=stats.fit_together if held is None else fit(held, blocks),
         pool_blocks=blocks,
         kv=kv_report(asked, tokens, loads),
-        overlap=overlap(loads, one, blocks, seed),
-        plan=admission(loads, one, blocks),
+        overlap=overlap(loads, one, usable, seed),
+        plan=admission(loads, one, usable),
     )
 
 

@@ -102,6 +102,11 @@ def _ds_mla(attention: Attention) -> int:
     return plain + 4 * -(-plain // 128) + 2 * attention.rope_dim
 
 
+NULL_BLOCKS: Final = 1
+"""Blocks of a pool that hold nobody's tokens: vLLM points there where a sequence has no block, and counts them in the
+tokens that it prints."""
+
+
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
     """What sequences cost in one KV dtype."""
 

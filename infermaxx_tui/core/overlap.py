@@ -238,7 +238,7 @@ class Pool:
         """The queue's first, as long as there is room for all that it has to compute."""
         while self.queue and len(self.running) < self.max_num_seqs:
             run = self.queue[0]
-            needed = self.cost.blocks(_whole(run.tokens) + 1)
+            needed = self.cost.blocks(_whole(run.tokens))
             if needed > self.blocks:
                 self.queue.popleft()
                 self._drop(run)

@@ -47,6 +47,23 @@ def test_the_youngest_is_preempted_and_computed_again() -> None:
     assert _play(32, _steps((128, 128)), _steps((128, 128))).preemptions == 0
 
 
+@pytest.mark.parametrize(("sessions", "preemptions"), [(2, (0,)), (3, (1,)), (4, (2, 3))])
+@pytest.mark.parametrize("rates", [Rates(), Rates(300.0, 5.0), Rates(600.0, 3.0)])
+def test_as_on_a_real_server(sessions: int, preemptions: tuple[int, ...], rates: Rates) -> None:
+    """vLLM 0.32 with 60 blocks of 32 tokens, 59 of which it uses: 0, 1 and 3 preemptions.
+
+    Three prompts of 624, 640 and 576 tokens take 58 blocks and are all admitted, though their first tokens need 3 more.
+    """
+    sizes = [tuple((base + 16 * more, 100) for base in (240, 400, 560)) for more in (4, 5, 1, 3)]
+    loads = []
+    for name, requests in enumerate(sizes[:sessions]):
+        kept = [0, *(sum(size) for size in requests)]
+        steps = tuple(Step(0.0, prompt, reply, kept[at]) for at, (prompt, reply) in enumerate(requests))
+        loads.append(Load(f"s{name}", steps, timed=True))
+    played = play(loads, [0.01 * n for n in range(sessions)], plain_cost(32), 59, rates)
+    assert played.preemptions in preemptions
+
+
 def test_a_prefix_makes_room_for_a_running_request_and_is_computed_again() -> None:
     first = _steps((160, 16), (16, 16), wait_s=100.0)
     second = _steps((240, 16))

@@ -8,7 +8,7 @@ import infermaxx_tui
 from infermaxx_tui.core.checkup import Checkup, Item, of_cards
 from infermaxx_tui.doctor.host import host_items
 from infermaxx_tui.doctor.instrument import instrument_items
-from infermaxx_tui.doctor.server import Examined, examine_server
+from infermaxx_tui.doctor.server import Examined, examine_server, read_log
 from infermaxx_tui.sensors import probe_local
 
 
@@ -34,6 +34,7 @@ def examine(
     server: Examined | None = None
     if url is None:
         items.append(Item("server", "URL", "note", "none was named", "infermaxx doctor --url http://HOST:8000"))
+        items += read_log(log)
     else:
         server = examine_server(url, model, log, api_key, probe)
         items += server.items

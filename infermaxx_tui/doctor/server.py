@@ -15,7 +15,7 @@ import msgspec
 from infermaxx_tui.checkpoint import find_checkpoint, fingerprint
 from infermaxx_tui.core import gates
 from infermaxx_tui.core.checkup import Item
-from infermaxx_tui.core.events import MetricsRead, StartupRead
+from infermaxx_tui.core.events import MetricsRead
 from infermaxx_tui.core.gpu import GpuProbe
 from infermaxx_tui.core.gpu_summary import GpuSummary
 from infermaxx_tui.core.readings import parse_metrics, refusal
@@ -30,6 +30,7 @@ from infermaxx_tui.server.startup import read_startup
 from infermaxx_tui.traps import tuned_devices
 
 _SECTION: Final = "server"
+_LOG_SECTION: Final = "start-up log"
 _FIELDS: Final = tuple(name for name in MetricsRead.__struct_fields__ if name not in ("scrape_ms", "parse_ms", "error"))
 _OPTIONAL: Final = frozenset({"drafts", "draft_tokens", "accepted_tokens", "corrupted", "rejected"})
 """Counters that a healthy server has only with a draft model, with a setting, or in a newer version."""
@@ -59,13 +60,12 @@ async def _examine(url: str, model: str, log: str | None, api_key: str | None, p
             facts = await describe(client, url, model)
         except ServerUnusableError as error:
             said = _KEY_IN_ERROR.sub("Bearer ***", str(error))
-            return Examined(url, False, [Item(_SECTION, "URL", "bad", said, _not_up(log))])
+            return Examined(url, False, [Item(_SECTION, "URL", "bad", said, _not_up(log)), *read_log(log)])
         metrics = await _metrics(client)
         health = await _status(client, "/health")
         tokenize = await _status(client, "/tokenize")
-    startup = None if log is None else read_startup(Path(log), "file")
     items = [*_facts(facts), _health(health), _tokenize(tokenize), *_counters(metrics)]
-    items += [*_log(startup, facts), *_files(facts, probe), *_gates(probe)]
+    items += [*_log(log, facts), *_files(facts, probe), *_gates(probe)]
     return Examined(url, True, items, _fits(facts))
 
 
@@ -158,18 +158,27 @@ def _counters(metrics: MetricsRead) -> Iterator[Item]:
         yield Item(_SECTION, "in use", "warn", said, "somebody else uses it: a run now would be tainted")
 
 
-def _log(startup: StartupRead | None, facts: ServerFacts) -> Iterator[Item]:
-    section = "start-up log"
-    if startup is None:
-        yield Item(section, "log", "note", "none was named", "infermaxx doctor --url URL --log FILE")
+def _log(log: str | None, facts: ServerFacts) -> Iterator[Item]:
+    if log is None:
+        yield Item(_LOG_SECTION, "log", "note", "none was named", "infermaxx doctor --url URL --log FILE")
+    yield from read_log(log, facts.engine)
+
+
+def read_log(log: str | None, engine: str | None = None) -> Iterator[Item]:
+    """What a start-up log says, also of a server that is not up; nothing without a log.
+
+    `engine` is what the server calls itself, where one answers.
+    """
+    if log is None:
         return
+    startup = read_startup(Path(log), "file")
     said = startup.facts
     if said is None:
-        yield Item(section, "log", "bad", startup.reason or "not read")
+        yield Item(_LOG_SECTION, "log", "bad", startup.reason or "not read")
         return
-    if said.version is not None and facts.engine not in (None, f"vllm {said.version}"):
-        yield Item(section, "log", "warn", f"it is of vllm {said.version}, and the server is {facts.engine}")
-    yield from log_items(said, section)
+    if said.version is not None and engine not in (None, f"vllm {said.version}"):
+        yield Item(_LOG_SECTION, "log", "warn", f"it is of vllm {said.version}, and the server is {engine}")
+    yield from log_items(said, _LOG_SECTION)
 
 
 def log_items(said: StartupFacts, section: str) -> Iterator[Item]:

@@ -64,7 +64,25 @@ def test_nobody_there_exits_with_4_and_the_log_says_why(place: Place, free_port:
     done = place.inside("doctor", "--no-calibration", "--url", f"http://127.0.0.1:{free_port}", "--log", log)
     assert done.code == ExitCode.SERVER
     assert "connection refused" in done.out
-    assert "FlashAttention version not detected" in " ".join(done.out.split())
+    page = " ".join(done.out.split())
+    assert "FlashAttention version not detected" in page
+    assert "start-up log" in page
+
+
+@pytest.mark.parametrize(
+    ("name", "item", "reason"),
+    [
+        ("vllm-0.26.0-h200-turboquant-failed-start.log", "start", "FlashAttention version not detected"),
+        ("nowhere.log", "log", "No such file"),
+    ],
+)
+def test_a_log_is_read_without_a_server(place: Place, name: str, item: str, reason: str) -> None:
+    """A server that does not come up has a log and no address."""
+    done = place.inside("doctor", "--no-calibration", "--log", str(LOGS / name), "--json")
+    assert done.code == ExitCode.PASS
+    found = said(done)["start-up log", item]
+    assert found["state"] == "bad"
+    assert reason in found["said"]
 
 
 def test_a_window_that_is_small_gets_its_own_keys(place: Place, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from infermaxx_tui.core.histories.control_sides import REGIME, SHAPE, TAG, Side,
 from infermaxx_tui.core.histories.control_sides import with_controls as put_into
 from infermaxx_tui.core.state import RunState
 
-__all__ = ["REGIME", "SHAPE", "TAG", "Side", "cached", "cold_pair", "seen", "with_controls"]
+__all__ = ["REGIME", "SHAPE", "TAG", "Side", "cached", "cold_pair", "paced_turn", "seen", "with_controls"]
 
 
 def with_controls(
@@ -24,3 +24,21 @@ def with_controls(
 def seen(sides: Sequence[Side], planned: Controls, after: Sequence[Side] = (), shape: Shape = SHAPE) -> RunState:
     """What such a run says."""
     return state_of(with_controls(sides, planned, after, shape))
+
+
+def paced_turn(req: int, session: int, turn: int, sick: bool) -> e.RequestEnded:
+    """A turn of a hundred tokens in a second, or, where the model babbles, in less than half of that."""
+    return e.RequestEnded(
+        req=req,
+        session=session,
+        turn=turn,
+        kind="turn",
+        outcome="ok",
+        finish_reason="stop",
+        prompt_tokens=8000,
+        completion_tokens=101,
+        first_chunk_tokens=1,
+        decode_ms=400.0 if sick else 1000.0,
+        content_chars=300,
+        distinct_trigrams=0.3 if sick else 0.97,
+    )

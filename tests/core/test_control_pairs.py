@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 import pytest
+from controltools import paced_turn
 
 from infermaxx_tui.core import events as e
 from infermaxx_tui.core.comparison import comparison_json, difference
@@ -119,22 +120,7 @@ def babbling(before: bool) -> list[e.AnyEvent]:
         for turn in range(12):
             drafts += 20
             events.append(e.MetricsRead(drafts=drafts, draft_tokens=3 * drafts, accepted_tokens=2.99 * drafts))
-            events.append(
-                e.RequestEnded(
-                    req=100 * (wave + 2) + turn,
-                    session=session,
-                    turn=turn,
-                    kind="turn",
-                    outcome="ok",
-                    finish_reason="stop",
-                    prompt_tokens=8000,
-                    completion_tokens=101,
-                    first_chunk_tokens=1,
-                    decode_ms=400.0 if sick else 1000.0,
-                    content_chars=300,
-                    distinct_trigrams=0.3 if sick else 0.97,
-                )
-            )
+            events.append(paced_turn(100 * (wave + 2) + turn, session, turn, sick))
     return events
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from controltools import paced_turn
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -93,22 +94,7 @@ def waves(fast: bool) -> list[e.AnyEvent]:
             events.append(
                 e.MetricsRead(drafts=drafts, draft_tokens=3 * drafts, accepted_tokens=(drafts - 20) * 2 + accepted)
             )
-            events.append(
-                e.RequestEnded(
-                    req=100 * wave + turn,
-                    session=wave,
-                    turn=turn,
-                    kind="turn",
-                    outcome="ok",
-                    finish_reason="stop",
-                    prompt_tokens=8000,
-                    completion_tokens=101,
-                    first_chunk_tokens=1,
-                    decode_ms=400.0 if sick else 1000.0,
-                    content_chars=300,
-                    distinct_trigrams=0.3 if sick else 0.97,
-                )
-            )
+            events.append(paced_turn(100 * wave + turn, wave, turn, sick))
     return events
 
 

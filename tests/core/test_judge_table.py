@@ -10,6 +10,7 @@ import pytest
 from infermaxx_tui.core import events as e
 from infermaxx_tui.core.canary import make_tags
 from infermaxx_tui.core.histories import Ask, Reply, Shape, fluent, history, honest, state_of
+from infermaxx_tui.core.histories.bases import STRICT
 from infermaxx_tui.core.judges import JUDGES, Word, judge_all, overall
 from infermaxx_tui.core.judges.check import Check
 from infermaxx_tui.core.limits import Limits
@@ -141,18 +142,6 @@ def test_a_tag_of_a_conversation_that_is_over_can_leak_too() -> None:
     assert got == "FAIL"
     assert [check.name for check in checks.values() if check.outcome == "fail"] == ["isolation"]
     assert checks["isolation"].evidence[0].overlapped is False
-
-
-STRICT = Limits(
-    min_recalls=24,
-    max_excluded=0.0,
-    max_delivery_share=0.001,
-    max_degenerate_share=0.001,
-    max_degenerate_recalls=0,
-    min_overlap=1.0,
-    min_tail_recalled=1.0,
-    max_ttft_p99_ms=100.0,
-)
 
 
 def test_the_healthy_history_passes_the_strictest_limits() -> None:

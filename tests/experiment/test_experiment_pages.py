@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 import msgspec
 import pytest
 from experimenttools import LADDER, arm_row, first_row, parsed, speed
+from phases import marks
 
 from infermaxx_tui.core.experiment.answer import Answer, answer
 from infermaxx_tui.core.experiment.curves import charts
@@ -19,24 +20,8 @@ from infermaxx_tui.core.experiment.table import arms_table
 from infermaxx_tui.core.measures import Measure
 from infermaxx_tui.core.probe_fit import REFUSED, SERVED
 from infermaxx_tui.core.reached import RegimeReached
-from infermaxx_tui.core.verdict import QualityPhase
 
 _HOSTILE = '<script>alert(1)</script>\x1b[31m|`"&'
-
-
-def _phase(right: int) -> QualityPhase:
-    return QualityPhase(
-        phase="before",
-        wave=None,
-        planned=24,
-        right=right,
-        wrong=24 - right,
-        capped=0,
-        error=0,
-        not_asked=0,
-        fell=0,
-        rose=0,
-    )
 
 
 def _pool(tokens: float) -> Measure:
@@ -54,7 +39,7 @@ def _answer(reason: str = "0 of 24 tasks right", question: str = "Which?") -> An
         speed(300.0, name="aggregate.tokens_per_s"),
         msgspec.structs.replace(speed(900.0, name="aggregate.tokens_per_s"), streams=8),
         _pool(65536),
-        quality=(_phase(18),),
+        quality=(marks(18),),
     )
     bad = arm_row(
         experiment,
@@ -63,7 +48,7 @@ def _answer(reason: str = "0 of 24 tasks right", question: str = "Which?") -> An
         speed(102.66, 103.1),
         speed(99.9, depth_tokens=63000),
         _pool(163840),
-        quality=(_phase(0),),
+        quality=(marks(0),),
         verdict="FAIL",
         checks={"degeneration": "fail"},
         speed_withheld=reason,
@@ -243,7 +228,7 @@ def test_what_no_arm_has_a_value_of_has_no_column_and_a_reason_is_no_wall_of_tex
 
 
 def test_replies_that_were_cut_stand_beside_the_right_ones_and_are_not_wrong() -> None:
-    cut = msgspec.structs.replace(_phase(6), wrong=0, capped=18)
+    cut = msgspec.structs.replace(marks(6), wrong=0, capped=18)
     experiment = parsed()
     found = answer((first_row(experiment), arm_row(experiment, "auto", 0, speed(44, 45), quality=(cut,))))
     assert "6 of 24 right, 18 cut" in html_text(found, "f")

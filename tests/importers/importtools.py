@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from collections.abc import Iterable
 from pathlib import Path
 
 from infermaxx_tui.core.transcript import Message, Session
-from infermaxx_tui.importers import load
+from infermaxx_tui.importers import load, stream
 
 Json = dict[str, object]
 
@@ -45,3 +46,12 @@ def loss(session: Session, *without: str) -> dict[str, int]:
         assert name in ledger, name
         del ledger[name]
     return ledger
+
+
+def peak_bytes(file: Path) -> tuple[int, list[int]]:
+    """The most memory that reading the file takes one session after another, and the requests of each."""
+    tracemalloc.start()
+    counts = [len(session.requests) for session in stream(file)]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak, counts

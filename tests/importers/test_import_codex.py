@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-import tracemalloc
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from importtools import Json, loss, put_lines, replies, said
+from importtools import Json, loss, peak_bytes, put_lines, replies, said
 
 from infermaxx_tui.core.transcript import Message, Session, TranscriptError, Usage
 from infermaxx_tui.importers import load
@@ -328,23 +327,20 @@ def test_packed_with_zstd_also_while_it_is_written(tmp_path: Path) -> None:
     assert replies(load(file)[0])[0][:2] == ["b", "d"]
 
 
-def peak_bytes(file: Path, turns: int) -> int:
+def held_bytes(file: Path, turns: int) -> int:
     url = "data:image/png;base64," + "A" * 2_000_000
     pictures = [{"type": "input_image", "image_url": url}] * 4
     compacted: Json = {"replacement_history": [{"type": "message", "role": "user", "content": pictures}]}
     with file.open("w", encoding="utf-8") as out:
         for line in (meta(), *([user("a"), answer("b"), record("compacted", compacted)] * turns)):
             out.write(json.dumps(line) + "\n")
-    tracemalloc.start()
-    (session,) = load(file)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert len(session.requests) == turns
+    peak, requests = peak_bytes(file)
+    assert requests == [turns]
     return peak
 
 
 def test_pictures_that_are_copied_with_each_compaction_take_no_memory(tmp_path: Path) -> None:
-    assert peak_bytes(tmp_path / "a.jsonl", 6) < 8_000_000
+    assert held_bytes(tmp_path / "a.jsonl", 6) < 8_000_000
 
 
 def test_the_oldest_rollouts_have_no_envelope(tmp_path: Path) -> None:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import tracemalloc
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from importtools import peak_bytes
 
 from infermaxx_tui.core.transcript import Message, Session, ToolCall, TranscriptError, Usage
-from infermaxx_tui.importers import load, stream
+from infermaxx_tui.importers import load
 
 Json = dict[str, object]
 SYSTEM: Json = {"role": "system", "content": "Be short."}
@@ -410,20 +410,17 @@ def test_a_session_of_one_turn_is_legal(file: Path) -> None:
     assert len(session.requests) == 1
 
 
-def peak_bytes(file: Path, conversations: int) -> int:
+def held_bytes(file: Path, conversations: int) -> int:
     with file.open("w", encoding="utf-8") as out:
         for i in range(conversations):
             out.write(json.dumps({"messages": [user(f"{i} " + "x" * 500_000), said("y")]}) + "\n")
-    tracemalloc.start()
-    count = sum(1 for _ in stream(file))
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert count == conversations
+    peak, requests = peak_bytes(file)
+    assert len(requests) == conversations
     return peak
 
 
 def test_memory_does_not_grow_with_the_file(file: Path) -> None:
-    assert peak_bytes(file, 80) < 1.2 * peak_bytes(file, 20)
+    assert held_bytes(file, 80) < 1.2 * held_bytes(file, 20)
 
 
 @given(st.lists(st.tuples(st.text(min_size=1, max_size=20), st.text(min_size=1, max_size=20)), min_size=1, max_size=6))

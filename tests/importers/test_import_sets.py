@@ -5,17 +5,16 @@ from __future__ import annotations
 import gzip
 import json
 import sys
-import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from importtools import Json, loss, put_document, put_lines, replies, said
+from importtools import Json, loss, peak_bytes, put_document, put_lines, replies, said
 
 from infermaxx_tui.core.transcript import TranscriptError
-from infermaxx_tui.importers import load, stream
+from infermaxx_tui.importers import load
 from infermaxx_tui.importers import pieces as pieces_module
 from infermaxx_tui.importers.pieces import Piece, Pieces, objects
 
@@ -181,17 +180,14 @@ def test_no_bytes_break_the_reader(tmp_path_factory: pytest.TempPathFactory, dat
         return
 
 
-def peak_bytes(file: Path, conversations: int) -> int:
+def held_bytes(file: Path, conversations: int) -> int:
     with file.open("w", encoding="utf-8") as out:
         turns = [{"from": "human", "value": "x y " * 100_000}, {"from": "gpt", "value": "b"}]
         out.write("[" + ",".join(json.dumps({"conversations": turns}) for _ in range(conversations)) + "]")
-    tracemalloc.start()
-    count = sum(1 for _ in stream(file))
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert count == conversations
+    peak, requests = peak_bytes(file)
+    assert len(requests) == conversations
     return peak
 
 
 def test_memory_does_not_grow_with_a_document_on_one_line(tmp_path: Path) -> None:
-    assert peak_bytes(tmp_path / "a.json", 80) < 1.2 * peak_bytes(tmp_path / "b.json", 20)
+    assert held_bytes(tmp_path / "a.json", 80) < 1.2 * held_bytes(tmp_path / "b.json", 20)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from phases import marks
+
 from infermaxx_tui.core.experiment.file import Claim
 from infermaxx_tui.core.experiment.levers import Settings
 from infermaxx_tui.core.experiment.rows import AnyRow, ArmRow, Began, Closed, Registered, encode_row
 from infermaxx_tui.core.measures import Measure
 from infermaxx_tui.core.predictions import sha256_of
-from infermaxx_tui.core.verdict import QualityPhase
 from infermaxx_tui.experiment.folder import SUBFOLDER, ExperimentFolder
 
 ID = "20300203-101112-kv-ladder-0a0b"
@@ -70,22 +71,6 @@ def figures(speed: float, pool: float) -> tuple[Measure, ...]:
             for depth, share in depths
         ),
         Measure(name="pool.tokens", unit="tokens", values=(pool,), better="more"),
-    )
-
-
-def marks(right: int) -> QualityPhase:
-    """Of 24 tasks so many right, and the others wrong."""
-    return QualityPhase(
-        phase="before",
-        wave=None,
-        planned=24,
-        right=right,
-        wrong=24 - right,
-        capped=0,
-        error=0,
-        not_asked=0,
-        fell=0,
-        rose=0,
     )
 
 

@@ -236,6 +236,30 @@ def test_no_claim_is_hit_or_missed_by_a_figure_that_nobody_can_say_moved(
     assert (scored.result, why in (scored.why or "")) == (result, True), scored
 
 
+@pytest.mark.parametrize(
+    ("named", "result", "figure"),
+    [
+        ("", "UNTESTED", "decode.tokens_per_s"),
+        ("depth_tokens = 16384", "HIT", "decode.tokens_per_s at 16384 tokens"),
+        ("depth_tokens = 0\nstreams = 4", "UNTESTED", "decode.tokens_per_s"),
+        ("streams = 1", "UNTESTED", "decode.tokens_per_s"),
+    ],
+)
+def test_a_claim_that_leaves_depth_or_streams_open_is_about_the_one_figure_that_fits_or_about_none(
+    named: str, result: str, figure: str
+) -> None:
+    text = LADDER + _SPEED_CLAIM.replace("depth_tokens = 0", named)
+    experiment = parsed(text)
+    figures = [msgspec.structs.replace(speed(100.0, 101.0, depth_tokens=depth), streams=1) for depth in (0, 16384)]
+    rows = [arm_row(experiment, arm, boot, *figures) for boot in range(2) for arm in ("auto", "fp8")]
+    scored = answer((first_row(experiment, text), *rows)).claims[0]
+    assert (scored.result, scored.figure) == (result, figure)
+    assert f"({figure}, fp8 / auto" in claim_text(scored)
+    if "depth" not in named:
+        said = "any of decode.tokens_per_s at 0 tokens, decode.tokens_per_s at 16384 tokens: name depth_tokens"
+        assert said in (scored.why or "")
+
+
 def test_a_register_that_was_changed_afterwards_tests_nothing() -> None:
     text = LADDER + _CLAIM
     experiment = parsed(text)

@@ -125,7 +125,11 @@ def test_text_that_others_chose_stays_text() -> None:
     rows = [line for line in markdown_text(found, "f").splitlines() if line.startswith("|")]
     cells = {line.replace("\\|", "").count("|") for line in rows}
     assert len(cells) == 1
-    assert "\x1b" not in markdown_text(found, _HOSTILE)
+    text = markdown_text(found, _HOSTILE)
+    assert "\x1b" not in text
+    prose = "".join(text.split("```")[::2])
+    assert "script" in prose
+    assert "<script" not in prose, "outside of the block of code a reader of Markdown may take it for markup"
 
 
 def test_each_question_has_its_picture_and_axes_begin_at_zero() -> None:

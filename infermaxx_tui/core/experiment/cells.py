@@ -28,21 +28,21 @@ class Table(msgspec.Struct, frozen=True):
 
 def markdown_table(table: Table) -> Iterable[str]:
     """Lines of Markdown; what is worth nothing is struck through."""
-    yield f"| {' | '.join(map(_escaped, table.head))} |"
+    yield f"| {' | '.join(map(escaped, table.head))} |"
     yield f"|{'---|' * len(table.head)}"
     for row in table.rows:
         yield f"| {' | '.join(map(_cell, row))} |"
 
 
 def _cell(cell: Cell) -> str:
-    text = _escaped(cell.text)
+    text = escaped(cell.text)
     text = f"~~{text}~~" if cell.struck else text
-    text = f"{text} **{_escaped(cell.badge)}**" if cell.badge else text
-    return f"{text}<br>{_escaped(cell.below)}" if cell.below else text
+    text = f"{text} **{escaped(cell.badge)}**" if cell.badge else text
+    return f"{text}<br>{escaped(cell.below)}" if cell.below else text
 
 
-def _escaped(text: str) -> str:
-    """No markup, no cell and no line of the table ends by what a server or a file said."""
+def escaped(text: str) -> str:
+    """No markup, and no cell and no line of a table ends, by what a server or a file said."""
     plain = harmless(text).replace("\n", " ")
     for char in ("\\", "|", "<", ">", "`", "*", "_", "[", "]"):
         plain = plain.replace(char, f"\\{char}" if char not in "<>" else {"<": "&lt;", ">": "&gt;"}[char])

@@ -189,6 +189,6 @@ def claim_text(one: ScoredClaim) -> str:
         value += f" ({one.movement.low:.3g} to {one.movement.high:.3g} at 95 %)"
     elif one.movement is not None and one.movement.outcome == "single":
         value += " (one value a side, so no spread)"
-    said = f"{one.result}: {claim.claim} ({claim.measure}, {claim.arm} / {claim.against} = {value}"
+    said = f"{one.result}: {claim.claim} ({one.figure}, {claim.arm} / {claim.against} = {value}"
     said += f"; said {claim.band[0]:g} to {claim.band[1]:g}, refuted if {claim.refuted_if})"
     return said if one.why is None else f"{said}; {one.why}"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from infermaxx_tui.core.display import harmless
 from infermaxx_tui.core.experiment.answer import Answer
-from infermaxx_tui.core.experiment.cells import Cell, Table, markdown_table
+from infermaxx_tui.core.experiment.cells import Cell, Table, escaped, markdown_table
 from infermaxx_tui.core.experiment.curves import charts
 from infermaxx_tui.core.experiment.fleet import fleet_table, newest_of
 from infermaxx_tui.core.experiment.holds import HOLDS_NOTE, counted_by, holds_lines, holds_table
@@ -20,7 +20,8 @@ from infermaxx_tui.core.export.page import PAGE_STYLE, plain, section
 _SIMULATED = "SIMULATED: played on the embedded server; nothing here says anything about a real one"
 _WIDE = (
     "body{max-width:1280px}.wide{overflow-x:auto}.wide td{overflow-wrap:normal;min-width:6em}.wide svg{min-width:720px}"
-    ".wide td:last-child{min-width:12em}"
+    ".wide td:last-child{min-width:12em}.wide td:first-child,.wide td:nth-child(2){max-width:24em;"
+    "overflow-wrap:anywhere}"
     ".wide th{white-space:normal;overflow-wrap:normal}.struck{text-decoration:line-through;color:var(--dim)}"
     ".badge{border:1px solid var(--warn);color:var(--warn);border-radius:3px;padding:0 4px;font-size:11px;"
     "white-space:nowrap}"
@@ -146,14 +147,14 @@ def markdown_text(found: Answer, name: str) -> str:
     first = found.registered
     table, holds = markdown_table(arms_table(found)), holds_table(found)
     lines = [
-        f"# {harmless(first.experiment)}",
+        f"# {escaped(first.experiment)}",
         "",
         *([f"**{_SIMULATED}**", ""] if found.simulated else []),
-        harmless(first.question),
+        escaped(first.question),
         "",
         *table,
         "",
-        *(harmless(line) + "  " for line in regimes_lines(found)),
+        *(escaped(line) + "  " for line in regimes_lines(found)),
         "",
         *(() if holds is None else (*markdown_table(holds), "", HOLDS_NOTE, "")),
         *(() if first.matrix is None else (*markdown_table(matrix_table(found.matrix, first.matrix)), "")),
@@ -161,6 +162,6 @@ def markdown_text(found: Answer, name: str) -> str:
         *(harmless(line).replace("```", "'''") for line in answer_lines(found)),
         "```",
         "",
-        f"{harmless(name)}, {harmless(first.program)}",
+        f"{escaped(name)}, {escaped(first.program)}",
     ]
     return "\n".join(lines) + "\n"

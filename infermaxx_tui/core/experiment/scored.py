@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from infermaxx_tui.core.experiment.beside import movement
+from infermaxx_tui.core.experiment.beside import Key, movement
 from infermaxx_tui.core.experiment.file import Claim
 from infermaxx_tui.core.experiment.moved import Movement
 from infermaxx_tui.core.experiment.rows import ArmRow, Registered
+from infermaxx_tui.core.measures import Measure, label_text
 from infermaxx_tui.core.predictions import Figure, Result, crosses, result_of, sha256_of
 
 
@@ -20,6 +21,8 @@ class ScoredClaim(msgspec.Struct, frozen=True, kw_only=True):
     result: Result
     movement: Movement | None
     why: str | None
+    figure: str
+    """Of what the ratio is, with its depth and streams where it has them."""
 
 
 def score_claims(first: Registered, rows: Mapping[str, Sequence[ArmRow]]) -> tuple[ScoredClaim, ...]:
@@ -31,16 +34,31 @@ def score_claims(first: Registered, rows: Mapping[str, Sequence[ArmRow]]) -> tup
 def _score(claim: Claim, rows: Mapping[str, Sequence[ArmRow]], margin: float, intact: bool) -> ScoredClaim:
     if not intact:
         said = "the register is not what its hash says: it was changed after the start"
-        return ScoredClaim(claim=claim, result="UNTESTED", movement=None, why=said)
-    key = (claim.measure, claim.depth_tokens, claim.streams)
+        return ScoredClaim(claim=claim, result="UNTESTED", movement=None, why=said, figure=claim.measure)
+    meant = _meant(claim, (*rows.get(claim.against, ()), *rows.get(claim.arm, ())))
+    if len(meant) > 1:
+        said = f"it may be any of {', '.join(map(label_text, meant))}: name depth_tokens and streams"
+        return ScoredClaim(claim=claim, result="UNTESTED", movement=None, why=said, figure=claim.measure)
+    key = meant[0].key if meant else (claim.measure, claim.depth_tokens, claim.streams)
+    figure = label_text(meant[0]) if meant else claim.measure
     found = movement(rows.get(claim.against, ()), rows.get(claim.arm, ()), key, margin)
     result, why = result_of(claim, Figure(found.ratio, min(found.n), found.reason or ""))
     undecided = _undecided(claim, result, found)
     if undecided is not None:
-        return ScoredClaim(claim=claim, result="UNTESTED", movement=found, why=undecided)
+        return ScoredClaim(claim=claim, result="UNTESTED", movement=found, why=undecided, figure=figure)
     if result == "MISS" and found.outcome == "no_movement":
         result, why = "NO MOVEMENT", f"the whole interval lies within {margin:.0%}"
-    return ScoredClaim(claim=claim, result=result, movement=found, why=why or found.reason)
+    return ScoredClaim(claim=claim, result=result, movement=found, why=why or found.reason, figure=figure)
+
+
+def _meant(claim: Claim, rows: Sequence[ArmRow]) -> list[Measure]:
+    """The figures that a claim may be about: of its name, at its depth and streams where it names them."""
+    found: dict[Key, Measure] = {}
+    for one in (one for row in rows for one in row.measures if one.name == claim.measure):
+        named = zip((claim.depth_tokens, claim.streams), (one.depth_tokens, one.streams), strict=True)
+        if all(wanted in (None, there) for wanted, there in named):
+            found.setdefault(one.key, one)
+    return list(found.values())
 
 
 def _undecided(claim: Claim, result: Result, found: Movement) -> str | None:

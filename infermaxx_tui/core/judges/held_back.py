@@ -9,12 +9,15 @@ from __future__ import annotations
 import math
 from typing import Final
 
+from infermaxx_tui.core.calibration import short
 from infermaxx_tui.core.fold_lumps import Travel
 from infermaxx_tui.core.judges.check import plural
 from infermaxx_tui.core.state import Instrument
 
-MOST_HELD: Final = 0.5
-"""Share of replies in clumps from which on the times of the run are not the server's."""
+MOST_AT_ONCE: Final = 0.5
+"""Share of replies in one clump each from which on the times of the run are not the server's."""
+MOST_HELD: Final = 0.25
+"""The same of clumps of whole events, further apart than the client was ever late."""
 MOST_CUT: Final = 0.1
 """The same of clumps that end inside an event, which neither a server nor a late client makes."""
 LEAST_WAITS: Final = 3
@@ -33,15 +36,15 @@ def held_back(seen: Instrument) -> list[str]:
     """
     way = seen.sight.travel
     cut = way.cuts >= LEAST_WAITS and way.cut > MOST_CUT * way.replies
-    many = way.held > MOST_HELD * way.replies
-    if cut or (many and way.waits >= LEAST_WAITS and not own_lag(seen)):
+    held = way.held > MOST_HELD * way.replies and way.waits >= LEAST_WAITS
+    if cut or (held and not own_lag(seen)):
         return [_accused(way, cut)]
-    if seen.streams_timed and seen.streams_buffered > MOST_HELD * seen.streams_timed:
+    if seen.streams_timed and seen.streams_buffered > MOST_AT_ONCE * seen.streams_timed:
         return [
             f"{seen.streams_buffered} of {plural(seen.streams_timed, 'reply', 'replies')} came in one clump:"
             " something between server and client buffers"
         ]
-    if many and way.waits < LEAST_WAITS:
+    if way.held > MOST_AT_ONCE * way.replies and way.waits < LEAST_WAITS:
         return [
             f"{way.held} of {plural(way.replies, 'reply', 'replies')} came in a clump or two, too few to tell whether"
             " something between server and client holds the stream back"
@@ -50,7 +53,7 @@ def held_back(seen: Instrument) -> list[str]:
 
 
 def _accused(way: Travel, cut: bool) -> str:
-    apart = "" if way.wait_ms is None else f", {way.wait_ms:.3g} ms apart"
+    apart = "" if way.wait_ms is None else f", {short(way.wait_ms)} ms apart"
     came = f"{way.held} of {plural(way.replies, 'reply', 'replies')} came in clumps{_size(way)}{apart}"
     if cut:
         where = f"{way.cuts} of {way.waits} of them behind half an event"

@@ -42,6 +42,7 @@ from infermaxx_tui.wish import Loaded, Wish, load
 
 __all__ = (
     "ALL",
+    "EXACT",
     "NONCE",
     "SelftestRow",
     "demand",
@@ -101,6 +102,8 @@ HISTORIES: Final[dict[str, History]] = {
     "quality-blind": History((*_QUALITY, 'quality.when=["during", "after"]'), "INCONCLUSIVE"),
 }
 """Good, bad and blind runs of judges that look at more than one request of a kind."""
+EXACT: Final = frozenset({"timed", "timed-burst"})
+"""Those whose times are shorter than a busy client's lag, and which can pass in memory alone."""
 
 
 class _Memory:

@@ -25,7 +25,7 @@ import msgspec
 from infermaxx_tui.core.verdict import read_verdict
 from infermaxx_tui.launch import Said, own_program
 from infermaxx_tui.log import read_log
-from infermaxx_tui.selftest import ALL, NONCE, demand, played_in_memory
+from infermaxx_tui.selftest import ALL, EXACT, NONCE, demand, played_in_memory
 from infermaxx_tui.selftest_rows import SelftestRow, certified
 from infermaxx_tui.selftest_work import Run, certify, made_up, missed, row_of, worker_pool
 from infermaxx_tui.shipped import shipped_scenario
@@ -129,12 +129,12 @@ def _end(runners: list[subprocess.Popen[bytes]]) -> None:
 
 
 def run_over_sockets(faults: tuple[str, ...], narrate: Callable[[str], None]) -> tuple[SelftestRow, ...]:
-    """A row for each of the faults, or for all of them and the histories, and for the made-up runs.
+    """A row for each of the faults, or for all of them and the histories but the exact ones, and for the made-up runs.
 
     Several are played at a time. A whole selftest leaves a certificate in the user's cache. Folders of runs that were
     judged otherwise than they must be are kept and named. Interrupted, it ends all that it started.
     """
-    names = faults or ALL
+    names = faults or tuple(name for name in ALL if name not in EXACT)
     began = time.monotonic()
     root = Path(tempfile.mkdtemp(prefix="infermaxx-selftest-"))
     rows: dict[str, SelftestRow] = {}
@@ -188,8 +188,7 @@ def _rows(names: tuple[str, ...], root: Path, narrate: Callable[[str], None]) ->
 
 def _crowded(row: SelftestRow) -> bool:
     """Whether a run whose times matter was refused for them, as is right where others took the cores from it."""
-    blind = row.got == "INCONCLUSIVE" and row.not_evaluable in (("drift",), ("timing",))
-    return blind and row.wanted != row.got
+    return (row.got, row.not_evaluable) == ("INCONCLUSIVE", ("drift",)) and row.wanted != row.got
 
 
 def _alone(row: SelftestRow, play: Callable[[str], SelftestRow], narrate: Callable[[str], None]) -> SelftestRow:
@@ -197,7 +196,7 @@ def _alone(row: SelftestRow, play: Callable[[str], SelftestRow], narrate: Callab
     for _ in range(_TRIES_ALONE):
         if not _crowded(row):
             break
-        narrate(f"{row.fault}: this client was too busy to see its times; once more, with nothing beside")
+        narrate(f"{row.fault}: this client was too busy to see a trend; once more, with nothing beside")
         row = play(row.fault)
     return msgspec.structs.replace(row, busy=_crowded(row))
 

@@ -51,7 +51,7 @@ def sweep(
     status: Callable[[], StatusLine],
 ) -> ExitCode:
     """Conducts all of them anew. 0: all arms were judged, some figure of each resolves and nothing moved (or there is
-    nothing yet to hold them against), 3: something did move, or nobody can say of an arm.
+    nothing yet to hold them against), 3: something did move, also by small steps, or nobody can say of an arm.
 
     A file that is no experiment, and one whose arms do not come up, is one line; the others go on. Without a terminal
     nothing is narrated. Raises UsageError where the folder holds none, RunError where another sweep is at it.
@@ -92,7 +92,7 @@ def _all(
         swept, whole = _one(args, root, file, narrate, status)
         keep(root, swept)
         emit((msgspec.json.encode(swept).decode(),) if args.json else swept.lines())
-        quiet = quiet and whole and swept.drift in ("first", "none")
+        quiet = quiet and whole and swept.quiet
         if swept.outcome == "interrupted":
             return ExitCode.INTERRUPTED
     write_fleet(root)

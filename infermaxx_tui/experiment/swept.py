@@ -36,6 +36,15 @@ class Swept(msgspec.Struct, frozen=True):
     drift: Drift | None = None
     """What the comparison comes to; None where nothing was conducted."""
 
+    @property
+    def quiet(self) -> bool:
+        """Whether it could be told that nothing moved, and no figure became worse by small steps since the first time.
+
+        Of a first time nobody can ask more than that it was conducted.
+        """
+        crept = self.since_first is not None and any(arm.worse for arm in self.since_first.arms)
+        return self.drift in ("first", "none") and not crept
+
     def lines(self) -> Iterator[str]:
         """For people and for a cron mail."""
         if self.since is None:

@@ -174,10 +174,27 @@ def test_the_last_one_that_is_like_for_like_is_looked_for_and_small_steps_add_up
     assert (last.last, last.skipped, last.drift) == (names["04"], 1, "none")
     assert first is not None
     assert (first.last, first.drift) == (names["01"], "moved")
-    said = list(Swept(1, "ladder.toml", "conducted", last, first).lines())
+    swept = Swept(1, "ladder.toml", "conducted", last, first, last.drift)
+    assert not swept.quiet, "small steps that add up are a movement"
+    said = list(swept.lines())
     assert "(1 newer, not like for like): no movement" in said[0]
     assert f"  since the first like it, {names['01']}:" in said
     assert "moved -4.0 %" in said[-1]
+
+
+def test_what_became_better_by_small_steps_is_said_and_wakes_nobody(tmp_path: Path) -> None:
+    for at, rate in (("01", 96.0), ("02", 98.0)):
+        _folder(tmp_path, at, _answer(rate, rate * 1.001))
+    now = _answer(100.0, 100.1)
+    last, first = compare(tmp_path, _folder(tmp_path, "03", now), now)
+    assert first is not None
+    assert (last.drift, first.drift, [arm.worse for arm in first.arms]) == ("none", "moved", [False, False])
+    swept = Swept(1, "ladder.toml", "conducted", last, first, last.drift)
+    assert swept.quiet
+    assert "  auto: better: decode" in "\n".join(swept.lines())
+    unsaid = Swept(1, "ladder.toml", "conducted", last, None, "unresolved")
+    assert not unsaid.quiet, "who cannot say does not say that nothing moved"
+    assert Swept(1, "ladder.toml", "conducted", last, None, "first").quiet
 
 
 def test_without_one_that_is_like_for_like_the_newest_says_why(tmp_path: Path) -> None:

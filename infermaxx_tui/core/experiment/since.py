@@ -58,6 +58,11 @@ class ArmSince(msgspec.Struct, frozen=True, kw_only=True):
         return self.unresolved + self.single + self.missing
 
     @property
+    def worse(self) -> bool:
+        """Whether any figure moved the wrong way."""
+        return not all(_better(*pair) for pair in self.moved)
+
+    @property
     def undecided(self) -> bool:
         """Whether it was compared, and nothing came of it."""
         return self.reason is None and not (self.moved or self.same)
@@ -208,5 +213,9 @@ def figure_lines(arms: Sequence[ArmSince]) -> Iterator[str]:
     """A line for each figure that moved."""
     for arm in arms:
         for one, change in arm.moved:
-            good = (change.outcome == "up") == (one.better == "more")
-            yield f"  {arm.arm}: {'better' if good else 'WORSE'}: {measure_text(one)}; {movement_text(change)}"
+            word = "better" if _better(one, change) else "WORSE"
+            yield f"  {arm.arm}: {word}: {measure_text(one)}; {movement_text(change)}"
+
+
+def _better(one: Measure, change: Movement) -> bool:
+    return (change.outcome == "up") == (one.better == "more")

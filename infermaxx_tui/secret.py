@@ -63,6 +63,8 @@ class Mask:
 
     def file(self, path: Path) -> int:
         """Overwrites it with stars in a file that somebody else wrote; how often. Raises OSError."""
+        if not self._forms:
+            return 0
         with open_to_mask(path) as file:
             return self.opened(file)
 

@@ -175,6 +175,9 @@ _SOAK: Final[dict[str, Mutation]] = {
     ),
     "preempt": Mutation("soak", "INCONCLUSIVE", "drift", sick.preempted),
     "hold the card back": Mutation("soak", "INCONCLUSIVE", "drift", sick.held_back),
+    "hand the soak on in clumps": Mutation(
+        "soak", "INCONCLUSIVE", "drift", each(e.RequestEnded, lambda x: _replace(x, arrivals=_CLUMPS))
+    ),
     "never warm up": Mutation("soak", "INCONCLUSIVE", "drift", without(e.SessionEnded)),
     "lag through the soak": Mutation(
         "soak", "INCONCLUSIVE", "drift", each(e.InstrumentRead, lambda x: _replace(x, loop_lag_max_ms=3000.0))

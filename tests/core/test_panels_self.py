@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from infermaxx_tui.core import events as e
 from infermaxx_tui.core.calibration import Calibration, ErrorBars
 from infermaxx_tui.core.glyphs import ASCII
 from infermaxx_tui.core.histories import changed, history, state_of
+from infermaxx_tui.core.lumps import Arrivals
 from infermaxx_tui.core.panels import rows_summary, rows_verdict
 from infermaxx_tui.core.state import RunState
 from infermaxx_tui.core.verdict import judge_run
@@ -72,6 +74,17 @@ def test_the_summary_says_what_was_measured_and_nothing_else() -> None:
     assert "lag p99 0.5 ms" in plain
     assert "sent late" not in plain
     assert "clumps" not in plain
+
+
+CLUMPS = Arrivals(events=60, moments=4, lumped=60, waits=3, torn=3, wait_ms=160.0, lump_bytes=4096)
+
+
+@pytest.mark.parametrize(
+    ("arrivals", "held"), [(CLUMPS, True), (Arrivals(events=60, moments=60), False), (None, False)]
+)
+def test_a_stream_that_is_held_back_is_on_the_summary(arrivals: Arrivals | None, held: bool) -> None:
+    events = changed(history(), e.RequestEnded, lambda x: msgspec.structs.replace(x, arrivals=arrivals))
+    assert ("stream held back on its way" in summary(state_of(events))) is held
 
 
 def test_a_jump_of_a_clock_is_on_the_summary() -> None:

@@ -7,6 +7,7 @@ from functools import lru_cache
 from infermaxx_tui.core.classify import RECALLED
 from infermaxx_tui.core.glyphs import UNICODE, Glyphs, bar, settle, sparkline
 from infermaxx_tui.core.judges.check import Check, figures_text
+from infermaxx_tui.core.judges.held_back import held_back
 from infermaxx_tui.core.panels.row import Piece, Row, row
 from infermaxx_tui.core.panels.table import figure, share
 from infermaxx_tui.core.panels.texts import ms_text, word_piece
@@ -109,6 +110,8 @@ def _self(seen: Instrument) -> list[Piece]:
         pieces.append((f"  sent late p99 {figure(sight.dispatch.p99_ms, 1)} ms", "dim"))
     if sight.coalesced_share is not None:
         pieces.append((f"  reads in clumps {share(sight.coalesced_share)}", "dim"))
+    if held_back(seen):
+        pieces.append(("  stream held back on its way", "warn"))
     if sight.suspends or sight.steps:
         pieces.append((f"  clock jumps {sight.suspends + sight.steps}", "warn"))
     return pieces

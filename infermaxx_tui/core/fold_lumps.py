@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -13,6 +14,8 @@ from infermaxx_tui.core.stats import LogHistogram
 
 _STEP_BYTES: Final = 256
 """Sizes of lumps are counted to this."""
+_LARGEST_BYTES: Final = 1 << 20
+"""Larger ones are counted as this one."""
 
 
 class Travel(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,12 +65,12 @@ class Travels:
         self.waits += came.waits
         self.cuts += came.torn
         self.cut += came.torn > 0
-        if came.wait_ms is not None:
+        if came.wait_ms is not None and 0 <= came.wait_ms < math.inf:
             self.times.add(came.wait_ms)
         if came.first_bytes is not None:
             self.most_bytes = min(came.first_bytes, self.most_bytes or came.first_bytes)
         if came.lump_bytes is not None:
-            size = round(came.lump_bytes / _STEP_BYTES) * _STEP_BYTES
+            size = min(round(came.lump_bytes / _STEP_BYTES) * _STEP_BYTES, _LARGEST_BYTES)
             self.sizes[size] = self.sizes.get(size, 0) + 1
 
     def travel(self) -> Travel:

@@ -114,6 +114,12 @@ def test_where_nothing_shows_it_that_is_said_with_the_figure(arrivals: Arrivals 
         assert "not seen: whether a proxy holds the stream back" in (got.advice or "")
 
 
+@pytest.mark.parametrize("wait_ms", [-1.0, float("inf"), float("nan"), None])
+def test_a_time_that_is_none_breaks_no_fold(wait_ms: float | None) -> None:
+    strange = msgspec.structs.replace(CLUMPS, wait_ms=wait_ms, lump_bytes=2**62, first_bytes=-1)
+    assert timed(came(strange)).outcome == "not_evaluable"
+
+
 def test_the_verdict_holds_what_was_seen() -> None:
     seen = judge_run(came(CLUMPS)).instrument
     assert seen.streams_clumped == seen.streams_seen_coming > 0

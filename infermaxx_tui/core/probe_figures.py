@@ -96,7 +96,8 @@ def _not_cold(reply: ProbeReply) -> str | None:
     """By the reply's usage and by the server's counters, whichever says more."""
     known = [one for one in (reply.cached_tokens, reply.counted_cached_tokens) if one is not None]
     if not known:
-        return "nobody counted what came from the cache: it cannot be called cold"
+        how = "vllm serve --enable-prompt-tokens-details does"
+        return f"nobody counted what came from the cache ({how}): it cannot be called cold"
     return f"{max(known)} tokens of it came from the cache: not cold" if max(known) else None
 
 

@@ -136,6 +136,8 @@ async def _play_all(run: RunContext, background: TaskGroup, sensors: bool) -> No
     for wave in run.prepared.plan.waves:
         if wave and run.stopper.by is None and await still_there(run):
             await play_wave(run, streams, wave)
+    if run.stopper.by is None:
+        await still_there(run)  # a server that the last wave lost ends the run as one that an earlier wave lost
     await play_after_load(run, streams)
     await ask_misses_again(run, streams)
     await ask_alone(run, streams, "after")

@@ -80,6 +80,7 @@ def test_a_conversation_whose_last_questions_broke_so_is_known_to_be_cut_off() -
     assert {one.session for one in played.state.sessions if one.cut_off} == broken
     assert broken
     assert set(ended.values()) == {"finished"}
+    assert played.of(RunEnded)[0].reason == "server_lost", "so it can be taken up again"
 
 
 @pytest.mark.parametrize("fault", ["error-done", "eof", "reset"])

@@ -205,15 +205,18 @@ def lengths_of(
 
 def preflight(scenario: Scenario, planned: Plan, facts: ServerFacts) -> tuple[str, ...]:
     """Remarks for people. Raises ScenarioError where the window cannot hold what the scenario wants."""
-    target, reply, budget = scenario.sessions.target_depth, scenario.reply.max_tokens, scenario.canaries.max_tokens
+    target, reply = scenario.sessions.target_depth, scenario.reply.max_tokens
+    asks = any(one.asks for one in planned.conversations)
+    question, budget = (_QUESTION_TOKENS, scenario.canaries.max_tokens) if asks else (0, 0)
     window = facts.max_model_len
     if window is not None:
-        need = target + reply + _QUESTION_TOKENS + budget
+        need = target + reply + question + budget
         if need > window:
+            asked = f", a reply of {reply}, the recall question and its budget of {budget}" if asks else ""
             raise ScenarioError(
                 scenario.name,
                 "sessions.target_depth",
-                f"{target} tokens, a reply of {reply}, the recall question and its budget of {budget} need {need},"
+                f"{target} tokens{asked or f' and a reply of {reply}'} need {need},"
                 f" and max_model_len is {window}: {_fitting(target, reply, budget, window)}",
             )
         if (most := deepest(scenario.probes)) > window:

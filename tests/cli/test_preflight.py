@@ -34,6 +34,20 @@ def _check(scenario: Scenario, facts: ServerFacts) -> tuple[str, ...]:
     return preflight(scenario, plan(scenario, _LENGTHS, 1, "ab"), facts)
 
 
+@pytest.mark.parametrize(("recalls", "fits"), [(1, False), (0, True)])
+def test_no_room_is_demanded_for_questions_that_nobody_asks(recalls: int, fits: bool) -> None:
+    places = (0.5,) * recalls
+    none = Canaries(per_session=recalls, plant_at=places, ask_at=places or (), tail=False, absent=False)
+    scenario = Scenario(name="x", sessions=Sessions(target_depth=700), reply=Reply(max_tokens=100), canaries=none)
+    if fits:
+        assert _check(scenario, _facts(1024)) == ()
+        with pytest.raises(ScenarioError, match="700 tokens and a reply of 100 need 800, and max_model_len is 799"):
+            _check(scenario, _facts(799))
+    else:
+        with pytest.raises(ScenarioError, match="the recall question and its budget of 2048 need"):
+            _check(scenario, _facts(1024))
+
+
 def _advised(text: str) -> tuple[str, ...]:
     return tuple(part.split()[0] for part in text.split("--set ")[1:])
 

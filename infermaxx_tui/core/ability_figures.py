@@ -1,7 +1,8 @@
 """The figures of the abilities: how many replies of each case were right, and what their marks are beside that.
 
-Two of them are comparisons, since a case alone cannot tell the model from the server: a call that is streamed must be
-the call that comes whole, and a switch that turns thinking off is proved only beside a reply that thinks.
+Some of them are comparisons, since a case alone cannot tell the model from the server: a call that is streamed must be
+the call that comes whole, and a switch that turns thinking off is proved only beside a reply that thinks. Whether
+the answer stays the same without thinking says what thinking is worth.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from infermaxx_tui.core.abilities import AT_ONCE, CASES, Ability, Case
-from infermaxx_tui.core.ability_marks import BLIND, as_called, mark, reasons
+from infermaxx_tui.core.ability_marks import BLIND, as_answered, as_called, mark, reasons
 from infermaxx_tui.core.events_abilities import AbilityAnswered
 from infermaxx_tui.core.measures import Measure
 
@@ -22,7 +23,7 @@ def ability_measures(
     abilities: Sequence[Ability], answers: Iterable[AbilityAnswered], withheld: str | None = None
 ) -> tuple[Measure, ...]:
     """Right answers of each case, with all marks beside them; of tools whether streaming changes the call; of thinking
-    also what it costs, whether on thinks, and whether off is off.
+    also what it costs, whether on thinks, whether off is off, and whether the answer is the same.
 
     `withheld`: why no speed of the run may be shown.
     """
@@ -37,7 +38,8 @@ def ability_measures(
             name = f"{ability.name}.{case}"
             found.append(_share(f"{name}.right", got, planned, lambda one: mark(one) in ("right", "reasoned")))
             if case in _AS_PLAIN:
-                found.append(_as_plain(f"{name}.as_plain", by_case["plain"], got, ability.n))
+                pairs = _pairs(by_case["plain"], got)
+                found.append(_same(f"{name}.as_plain", pairs, ability.n, as_called, "alone and whole"))
             if ability.kind == "vision":
                 found.append(_share(f"{name}.letters", got, planned, lambda one: mark(one) in ("right", "letters")))
             if ability.kind == "thinking":
@@ -46,6 +48,8 @@ def ability_measures(
                 found.append(_share(f"{name}.is_on", got, planned, reasons))
             if case == "off":
                 found.append(_is_off(f"{name}.is_off", by_case["on"], got, planned))
+                pairs = [pair for pair in _pairs(by_case["on"], got) if all(map(as_answered, pair))]
+                found.append(_same(f"{name}.as_on", pairs, planned, as_answered, "with thinking"))
     return tuple(found)
 
 
@@ -63,22 +67,34 @@ def _share(name: str, got: list[AbilityAnswered], planned: int, holds: Callable[
     )
 
 
-def _as_plain(name: str, plain: list[AbilityAnswered], got: list[AbilityAnswered], planned: int) -> Measure:
-    """How often the same prompt came to the same, sent in this way and whole and alone."""
-    alone = {one.rep: one for one in plain}
-    pairs = [(alone[one.rep], one) for one in got if one.place == 0 and one.rep in alone]
+def _pairs(base: list[AbilityAnswered], got: list[AbilityAnswered]) -> list[tuple[AbilityAnswered, AbilityAnswered]]:
+    """Replies to the same prompt or question, those of `base` first."""
+    first = {one.rep: one for one in base}
+    return [(first[one.rep], one) for one in got if one.place == 0 and one.rep in first]
+
+
+def _same(
+    name: str,
+    pairs: list[tuple[AbilityAnswered, AbilityAnswered]],
+    planned: int,
+    come_to: Callable[[AbilityAnswered], object],
+    how: str,
+) -> Measure:
+    """How often two replies come to the same; `how` says what was different about the first."""
     seen = [(a, b) for a, b in pairs if a.question == b.question and not {mark(a), mark(b)} & BLIND]
-    other = Counter(f"{mark(a)}, here {mark(b)}" for a, b in seen if as_called(a) != as_called(b))
-    blind = [one for one in (*plain, *(one for one in got if one.place == 0)) if mark(one) in BLIND]
-    unseen = _missing(blind, 0) or f"{planned - len(seen)} of {planned} have nothing to stand beside"
+    same = [come_to(a) == come_to(b) for a, b in seen]
+    other = Counter(f"{mark(a)}, here {mark(b)}" for (a, b), held in zip(seen, same, strict=True) if not held)
+    blind = _missing([one for pair in pairs for one in pair if mark(one) in BLIND], 0)
     return Measure(
         name=name,
         unit="of 1",
-        values=tuple(float(as_called(a) == as_called(b)) for a, b in seen),
+        values=tuple(map(float, same)),
         better="more",
         planned=planned,
-        reason=unseen if len(seen) < planned else None,
-        note="; ".join(f"{count} alone and whole {kinds}" for kinds, count in other.most_common()) or None,
+        reason=(blind or f"{planned - len(seen)} of {planned} have nothing to stand beside")
+        if len(seen) < planned
+        else None,
+        note="; ".join(f"{count} {how} {kinds}" for kinds, count in other.most_common()) or None,
     )
 
 

@@ -98,6 +98,13 @@ def as_called(one: AbilityAnswered) -> tuple[Mark, tuple[tuple[str, object], ...
     return mark(one), tuple((call.name, _read(call)[1] or call.arguments) for call in one.calls)
 
 
+def as_answered(one: AbilityAnswered) -> str:
+    """The last number of the answer, or all of an answer without one."""
+    said = _answer(one)
+    numbers = _NUMBER.findall(said)
+    return numbers[-1].replace(",", "") if numbers else said.strip()
+
+
 def _answer(one: AbilityAnswered) -> str:
     """The content without what was thought in it, which a server without a reasoning parser leaves there."""
     return one.content.rpartition(_THOUGHT_ENDS)[2]
@@ -142,7 +149,6 @@ def _bare(text: str) -> str:
 
 
 def _thought(one: AbilityAnswered) -> Mark:
-    numbers = _NUMBER.findall(_answer(one))
-    if not numbers or numbers[-1].replace(",", "") != one.answer:
+    if as_answered(one) != one.answer:
         return "wrong"
     return "reasoned" if one.case == "off" and reasons(one) else "right"

@@ -146,6 +146,13 @@ def test_thinking_is_told_by_what_it_costs_and_off_by_its_effect() -> None:
     assert by_name["thinking.off.seconds"].values == (0.8,)
     assert by_name["thinking.off.is_off"].values == (1.0,)
     assert by_name["thinking.on.is_on"].values == (1.0,)
+    assert by_name["thinking.off.as_on"].values == (1.0,)
+    other = {one.name: one for one in ability_measures((ability,), (on, _with(_SUM, content="So it is 42")))}
+    assert other["thinking.off.as_on"].values == (0.0,)
+    assert other["thinking.off.as_on"].note == "1 with thinking right, here wrong"
+    silent = {one.name: one for one in ability_measures((ability,), (_with(on, content=""), _with(_SUM, content="")))}
+    assert silent["thinking.off.as_on"].values == ()
+    assert silent["thinking.off.as_on"].reason == "1 of 1 have nothing to stand beside"
     still = {one.name: one for one in ability_measures((ability,), (_with(_SUM, reasoning_tokens=5),))}
     assert still["thinking.off.is_off"].values == (0.0,)
     held = {one.name: one for one in ability_measures((ability,), (on, _SUM), "the gate failed")}

@@ -139,3 +139,5 @@ def test_off_is_off_only_where_nothing_is_thought(tried: Tried) -> None:
     assert mark(off[0]) == "reasoned"
     assert tried.measure("thinking.on.is_on").values == (1.0, 1.0)
     assert tried.measure("thinking.off.is_off").values == (0.0, 1.0)
+    as_on = tried.measure("thinking.off.as_on")
+    assert (len(as_on.values), as_on.values[0]) == (2, 1.0)

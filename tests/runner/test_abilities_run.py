@@ -51,6 +51,7 @@ def test_thinking_costs_tokens_and_off_is_off(clean: Verdict) -> None:
     assert _of(clean, "thinking.on.right").values == (1.0, 1.0)
     assert _of(clean, "thinking.off.right").values == (1.0, 1.0)
     assert _of(clean, "thinking.on.is_on").values == (1.0, 1.0)
+    assert _of(clean, "thinking.off.as_on").values == (1.0, 1.0)
     assert _of(clean, "thinking.off.is_off").values == (1.0, 1.0)
     assert min(_of(clean, "thinking.on.tokens").values) > max(_of(clean, "thinking.off.tokens").values)
 

@@ -237,6 +237,35 @@ def test_no_claim_is_hit_or_missed_by_a_figure_that_nobody_can_say_moved(
 
 
 @pytest.mark.parametrize(
+    ("lever", "moved", "unlike"),
+    [
+        ('set = ["sessions.count=3"]', {"sessions": 3, "concurrency_requested": 3}, ()),
+        ('set = ["sessions.count=3"]', {"sessions": 3, "concurrency_requested": 3, "engine": "2"}, ("engine",)),
+        ('set = ["sessions.prompt=chat"]', {"prompt_mode": "chat", "tool_results": "as_user"}, ()),
+        (
+            'flags = {model = "/n"}',
+            {"model": "n", "checkpoint_sha256": "n", "quantization": "awq", "dtype": "half"},
+            (),
+        ),
+        ('flags = {quantization = "fp8"}', {"quantization": "fp8"}, ()),
+        ("flags = {max-num-seqs = 2}", {"max_num_seqs": 2}, ()),
+        ("flags = {max-num-seqs = 2}", {"max_num_seqs": 2, "dtype": "half"}, ("dtype", "max_num_seqs")),
+    ],
+)
+def test_a_lever_that_moves_several_keys_is_one_and_what_moves_beside_it_is_named(
+    lever: str, moved: dict[str, object], unlike: tuple[str, ...]
+) -> None:
+    text = LADDER + f'[[arms]]\nname = "other"\nparent = "auto"\n{lever}\n'
+    experiment = parsed(text)
+    seen = RegimeReached(engine="1", model="m", checkpoint_sha256="m", dtype="bfloat16", sessions=2)
+    rows = (
+        arm_row(experiment, "auto", 0, regime=seen),
+        arm_row(experiment, "other", 0, regime=msgspec.structs.replace(seen, **moved)),
+    )
+    assert answer((first_row(experiment, text), *rows)).arms[2].unlike == unlike
+
+
+@pytest.mark.parametrize(
     ("named", "result", "figure"),
     [
         ("", "UNTESTED", "decode.tokens_per_s"),

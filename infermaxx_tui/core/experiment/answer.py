@@ -8,8 +8,8 @@ import msgspec
 
 from infermaxx_tui.core.comparison import DEMANDED
 from infermaxx_tui.core.experiment.beside import Key, movement
-from infermaxx_tui.core.experiment.commandline import option
 from infermaxx_tui.core.experiment.flips import Flips, flips
+from infermaxx_tui.core.experiment.follows import following, unforeseen
 from infermaxx_tui.core.experiment.identity import Identity, identity
 from infermaxx_tui.core.experiment.levers import Settings
 from infermaxx_tui.core.experiment.matrix import Interaction, interactions
@@ -116,7 +116,7 @@ def _arm(one: Settings, by_arm: dict[str, tuple[ArmRow, ...]], first: Registered
         flips=flips(parent, whole) if one.parent is not None else None,
         identity=identity(whole if one.parent is None else parent, whole),
         withheld=withheld,
-        unlike=unlike(parent, whole, len(one.moved), _left_to_server(one)),
+        unlike=unlike(parent, whole, unforeseen(one.moved), following(one)),
         over_roofline=() if withheld is not None else tuple(over_roofline(whole)),
         failed=tuple(_failed(row) for row in rows if row.outcome != "judged"),
     )
@@ -162,11 +162,6 @@ def pool(some: Sequence[Measure]) -> Measure:
         counts=tuple(count for one in some for count in one.counts),
         probe=None if len(probes) > 1 else next(iter(probes), some[0].probe),
     )
-
-
-def _left_to_server(one: Settings) -> frozenset[str]:
-    """Keys that the server chooses by what it has, since the arm asks it to: they follow from the lever."""
-    return frozenset({"max_model_len"} if option(one.launch, "max-model-len") in ("auto", "-1") else ())
 
 
 def unlike(

@@ -237,6 +237,36 @@ def test_no_claim_is_hit_or_missed_by_a_figure_that_nobody_can_say_moved(
 
 
 @pytest.mark.parametrize(
+    ("gates", "blind", "outcome", "result"),
+    [
+        (("350", "275"), "", "no_movement", "HIT"),
+        (("350", "275"), "auto", "missing", "UNTESTED"),
+        (("350", "275"), "low", "missing", "UNTESTED"),
+        (("350", "350"), "low", "no_movement", "HIT"),
+    ],
+    ids=["seen", "not seen in the control", "not seen in the arm", "a condition of both and no lever"],
+)
+def test_a_limit_that_nobody_saw_in_force_moved_nothing_and_left_nothing_where_it_was(
+    gates: tuple[str, str], blind: str, outcome: str, result: str
+) -> None:
+    text = LADDER + _SPEED_CLAIM.replace('"fp8"', '"low"')
+    text += '[[arms]]\nname = "low"\nparent = "auto"\nconfounded = "two"\n'
+    text += f'set = ["gates.power_limit_w={gates[1]}", "seed=3"]\n'
+    text = text.replace('name = "auto"\n', f'name = "auto"\nset = ["gates.power_limit_w={gates[0]}"]\n', 1)
+    experiment = parsed(text)
+    rows = [
+        arm_row(experiment, arm, boot, speed(100.0, 100.1), unjudged=("gates",) if arm == blind else ())
+        for boot in range(2)
+        for arm in ("auto", "low")
+    ]
+    found = answer((first_row(experiment, text), *rows))
+    (compared,) = found.arms[2].compared
+    assert (compared.movement.outcome, found.claims[0].result) == (outcome, result)
+    if outcome == "missing":
+        assert f"nobody could see whether gates.power_limit_w held in {blind}, start 1" in (found.claims[0].why or "")
+
+
+@pytest.mark.parametrize(
     ("lever", "moved", "unlike"),
     [
         ('set = ["sessions.count=3"]', {"sessions": 3, "concurrency_requested": 3}, ()),

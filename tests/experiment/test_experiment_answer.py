@@ -237,6 +237,27 @@ def test_no_claim_is_hit_or_missed_by_a_figure_that_nobody_can_say_moved(
 
 
 @pytest.mark.parametrize(
+    ("kinds", "seen"),
+    [
+        (("auto", "fp8_e4m3"), False),
+        (("auto", "auto"), True),
+        (("auto", None), False),
+        ((None, None), False),
+    ],
+)
+def test_a_lever_that_did_not_reach_the_server_is_named(kinds: tuple[str | None, str | None], seen: bool) -> None:
+    experiment = parsed()
+    rows = [
+        arm_row(experiment, arm, 0, speed(1.0, 1.1), regime=RegimeReached(kv_cache_dtype=kind))
+        for arm, kind in zip(("auto", "fp8"), kinds, strict=True)
+    ]
+    found = answer((first_row(experiment), *rows))
+    said = "LEVER NOT SEEN: --kv-cache-dtype fp8_e4m3: the server says kv_cache_dtype auto in both arms"
+    assert any(said in line for line in answer_lines(found)) is seen
+    assert found.arms[0].unmoved == ()
+
+
+@pytest.mark.parametrize(
     ("gates", "blind", "outcome", "result"),
     [
         (("350", "275"), "", "no_movement", "HIT"),

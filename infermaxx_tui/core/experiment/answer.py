@@ -9,7 +9,7 @@ import msgspec
 from infermaxx_tui.core.comparison import DEMANDED
 from infermaxx_tui.core.experiment.beside import Key, movement
 from infermaxx_tui.core.experiment.flips import Flips, flips
-from infermaxx_tui.core.experiment.follows import following, unforeseen
+from infermaxx_tui.core.experiment.follows import following, unforeseen, unmoved
 from infermaxx_tui.core.experiment.identity import Identity, identity
 from infermaxx_tui.core.experiment.levers import Settings
 from infermaxx_tui.core.experiment.matrix import Interaction, interactions
@@ -47,6 +47,8 @@ class ArmAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Why no speed of this arm may be quoted."""
     unlike: tuple[str, ...] = ()
     """Keys of the regime that differ although they are no lever of this arm: the pair is confounded by them."""
+    unmoved: tuple[str, ...] = ()
+    """Levers of which the server says the same in both arms: nothing that moved can have come of them."""
     over_roofline: tuple[str, ...] = ()
     """Rates that its cards cannot reach."""
     failed: tuple[str, ...] = ()
@@ -117,6 +119,7 @@ def _arm(one: Settings, by_arm: dict[str, tuple[ArmRow, ...]], first: Registered
         identity=identity(whole if one.parent is None else parent, whole),
         withheld=withheld,
         unlike=unlike(parent, whole, unforeseen(one.moved), following(one)),
+        unmoved=tuple(unmoved(one, parent, whole)),
         over_roofline=() if withheld is not None else tuple(over_roofline(whole)),
         failed=tuple(_failed(row) for row in rows if row.outcome != "judged"),
     )

@@ -1,12 +1,13 @@
-"""Which keys of a regime a lever moves, where that is more than one: a whole model is one lever, and so is a count."""
+"""Which keys of a regime a lever moves: one may move several, and one that moves none was not pulled."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from infermaxx_tui.core.experiment.commandline import option
 from infermaxx_tui.core.experiment.levers import Settings
+from infermaxx_tui.core.experiment.rows import ArmRow
 
 _MOVES: Final[Mapping[str, tuple[str, ...]]] = {
     "--dtype": ("dtype", "quantization"),
@@ -20,6 +21,21 @@ _MOVES: Final[Mapping[str, tuple[str, ...]]] = {
     "set transcripts.paths": ("transcripts_sha256", "sessions", "subagents", "compaction", "output_lengths"),
 }
 """Keys beside those of `core.regime.FOLLOWS`."""
+_SAID: Final[Mapping[str, str]] = {
+    "--dtype": "dtype",
+    "--enable-chunked-prefill": "chunked_prefill",
+    "--enable-prefix-caching": "prefix_caching",
+    "--enforce-eager": "enforce_eager",
+    "--gpu-memory-utilization": "gpu_memory_utilization",
+    "--kv-cache-dtype": "kv_cache_dtype",
+    "--load-format": "load_format",
+    "--max-model-len": "max_model_len",
+    "--max-num-batched-tokens": "max_batched_tokens",
+    "--max-num-seqs": "max_num_seqs",
+    "--quantization": "quantization",
+    "--tensor-parallel-size": "tensor_parallel",
+}
+"""Levers of which the server says in its log what it took them for."""
 
 
 def following(one: Settings) -> frozenset[str]:
@@ -28,6 +44,17 @@ def following(one: Settings) -> frozenset[str]:
     if option(one.launch, "max-model-len") in ("auto", "-1"):
         keys.add("max_model_len")
     return frozenset(keys)
+
+
+def unmoved(one: Settings, control: Sequence[ArmRow], arm: Sequence[ArmRow]) -> Iterator[str]:
+    """A line for each lever of which the server says the same with it and without it: it did not reach the server, or
+    says what is so anyway."""
+    regimes = [row.regime for row in (*control, *arm) if row.regime is not None]
+    for lever in one.moved if control and arm else ():
+        key = _SAID.get(lever)
+        values = set() if key is None else {getattr(regime, key) for regime in regimes}
+        if len(values) == 1 and None not in values:
+            yield f"{lever} {one.lever(lever)}: the server says {key} {values.pop()} in both arms"
 
 
 def unforeseen(moved: Iterable[str]) -> int:

@@ -64,6 +64,7 @@ def arm_lines(arm: ArmAnswer) -> Iterator[str]:
         yield f"  CONFOUNDED: {len(one.moved)} levers move; {one.confounded}"
     if arm.unlike:
         yield f"  CONFOUNDED: these differ too, beside the lever or from start to start: {', '.join(arm.unlike)}"
+    yield from (f"  LEVER NOT SEEN: {text}" for text in arm.unmoved)
     yield from (f"  {text}" for text in (*arm.failed, *arm.over_roofline))
     if arm.withheld is not None:
         yield f"  speed withheld: {arm.withheld}"

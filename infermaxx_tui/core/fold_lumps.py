@@ -25,6 +25,8 @@ class Travel(msgspec.Struct, frozen=True, kw_only=True):
     """Replies with enough events to show how they came."""
     held: int = 0
     """Those of them that came in lumps."""
+    again: int = 0
+    """Those of these with more than one silence before a lump."""
     cut: int = 0
     """Those of these whose lumps ended inside an event, where no server stops."""
     waits: int = 0
@@ -46,6 +48,7 @@ class Travels:
 
     replies: int = 0
     held: int = 0
+    again: int = 0
     cut: int = 0
     waits: int = 0
     cuts: int = 0
@@ -62,6 +65,7 @@ class Travels:
         if not came.held:
             return
         self.held += 1
+        self.again += came.waits > 1
         self.waits += came.waits
         self.cuts += came.torn
         self.cut += came.torn > 0
@@ -78,6 +82,7 @@ class Travels:
         return Travel(
             replies=self.replies,
             held=self.held,
+            again=self.again,
             cut=self.cut,
             waits=self.waits,
             cuts=self.cuts,

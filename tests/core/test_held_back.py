@@ -99,6 +99,13 @@ def test_whole_events_take_more_of_the_replies(every: int, outcome: str) -> None
     assert timed(came(BATCHES, every)).outcome == outcome
 
 
+def test_single_silences_in_some_short_replies_are_no_ones_buffer() -> None:
+    """As a moment without the processor makes them, on either side."""
+    once = Arrivals(events=10, moments=2, lumped=10, waits=1, wait_ms=160.0)
+    assert timed(came(once, 3)).outcome == "pass"
+    assert timed(came(once)).outcome == "not_evaluable"
+
+
 def test_a_clump_or_two_are_too_few_to_tell() -> None:
     got = timed(came(AT_ONCE, other=None))
     assert got.outcome == "not_evaluable"

@@ -81,7 +81,7 @@ def nginx(folder: Path, port: int, way: Way, upstream: str) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def upstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A healthy server that takes its time for a token."""
-    with sim(tmp_path_factory.mktemp("sim"), "--decode-ms", "6") as url:
+    with sim(tmp_path_factory.mktemp("sim"), "--decode-ms", "12") as url:
         yield url
 
 

@@ -15,9 +15,9 @@ from infermaxx_tui.core.judges.check import plural
 from infermaxx_tui.core.state import Instrument
 
 MOST_AT_ONCE: Final = 0.5
-"""Share of replies in one clump each from which on the times of the run are not the server's."""
-MOST_HELD: Final = 0.25
-"""The same of clumps of whole events, further apart than the client was ever late."""
+"""Share of replies in one clump, or in clumps of whole events, above which the times are not the server's."""
+MOST_AGAIN: Final = 0.25
+"""The same of replies that came in clumps again and again: a moment without the processor makes a short one look so."""
 MOST_CUT: Final = 0.1
 """The same of clumps that end inside an event, which neither a server nor a late client makes."""
 LEAST_WAITS: Final = 3
@@ -36,7 +36,8 @@ def held_back(seen: Instrument) -> list[str]:
     """
     way = seen.sight.travel
     cut = way.cuts >= LEAST_WAITS and way.cut > MOST_CUT * way.replies
-    held = way.held > MOST_HELD * way.replies and way.waits >= LEAST_WAITS
+    many = way.held > MOST_AT_ONCE * way.replies
+    held = (many and way.waits >= LEAST_WAITS) or way.again > MOST_AGAIN * way.replies
     if cut or (held and not own_lag(seen)):
         return [_accused(way, cut)]
     if seen.streams_timed and seen.streams_buffered > MOST_AT_ONCE * seen.streams_timed:
@@ -44,7 +45,7 @@ def held_back(seen: Instrument) -> list[str]:
             f"{seen.streams_buffered} of {plural(seen.streams_timed, 'reply', 'replies')} came in one clump:"
             " something between server and client buffers"
         ]
-    if way.held > MOST_AT_ONCE * way.replies and way.waits < LEAST_WAITS:
+    if many and way.waits < LEAST_WAITS:
         return [
             f"{way.held} of {plural(way.replies, 'reply', 'replies')} came in a clump or two, too few to tell whether"
             " something between server and client holds the stream back"

@@ -248,7 +248,7 @@ def parse_toml(text: str, source: str, overrides: Iterable[str]) -> dict[str, ob
     """The table in the text with `KEY=VALUE` overrides applied, nothing of it looked at. Raises ScenarioError."""
     try:
         raw: dict[str, object] = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ScenarioError(source, "", f"not TOML: {error}") from None
     for word in overrides:
         override(raw, word)
@@ -282,7 +282,7 @@ def override(raw: dict[str, object], word: str) -> None:
     try:
         lone = tomllib.loads(f"v = {value}")
         parsed = lone["v"] if len(lone) == 1 else value
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         pass
     *path, last = key.split(".")
     table = raw

@@ -28,7 +28,8 @@ from infermaxx_tui.launch import Interrupted, Relay, relayed
 from infermaxx_tui.leftover import wait_for_servers
 from infermaxx_tui.rundir import RunError, replace_file
 from infermaxx_tui.secret import read_key
-from infermaxx_tui.shipped import find_experiment, find_scenario
+from infermaxx_tui.shipped import find_experiment, find_scenario, find_transcripts
+from infermaxx_tui.sim.faults import UnknownFaultError, check_faults
 from infermaxx_tui.wish import load
 
 Conducted = Literal["whole", "waiting", "interrupted"]
@@ -79,16 +80,24 @@ def read_experiment(name: str, overrides: Sequence[str] = (), api_key_env: str =
 
 
 def _check_scenarios(asked: Asked) -> None:
-    """Raises ScenarioError for an arm whose scenario is none, or that sets keys to what they are for its parent."""
+    """Raises ScenarioError for an arm whose scenario is none, that sets keys to what they are for its parent, or whose
+    embedded server has a fault that there is not; and for sessions that are not there."""
+    name = asked.source.name
+    if asked.experiment.sessions:
+        find_transcripts(asked.experiment.sessions, asked.source.parent, name)
     played: dict[str, Scenario] = {}
     for one in settings(asked.experiment):
+        try:
+            check_faults(one.sim)
+        except UnknownFaultError as error:
+            raise ScenarioError(name, f"{one.arm}: sim", str(error)) from None
         played[one.arm] = load(wish_of(conditions_of(asked, ".", "", no_gpu=True), one)).scenario
     for place, one in enumerate(settings(asked.experiment)):
         if one.parent is None or not all(name.startswith("set ") for name in one.moved):
             continue
         if played[one.arm] == played[one.parent]:
             said = f"{one.arm} plays what its parent {one.parent} plays: {', '.join(one.moved)} changes nothing"
-            raise ScenarioError(asked.source.name, f"arms[{place}].set", said)
+            raise ScenarioError(name, f"arms[{place}].set", said)
 
 
 def conditions_of(asked: Asked, runs_dir: str, api_key_env: str, no_gpu: bool) -> Conditions:

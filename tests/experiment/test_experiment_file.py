@@ -90,6 +90,10 @@ def test_two_levers_are_refused_unless_the_file_says_why() -> None:
             r"arms\[2\].flagz: unknown key; the nearest known key is arms\[2\].flags",
         ),
         ('[[arms]]\nname = "x"\nset = ["seed"]\n', r"arms\[2\].set: 'seed': write KEY=VALUE"),
+        ('[[arms]]\nname = "x"\nenv = {"A=B" = "1"}\n', r"arms\[2\].env: 'A=B' is no variable"),
+        ('[[arms]]\nname = "x"\nenv = {A = "1\\u0000"}\n', r"arms\[2\].env: 'A' is no variable"),
+        ('[[arms]]\nname = "x"\nstart_s = -1.0\n', r"arms\[2\].start_s: must be more than 0"),
+        ('[[arms]]\nname = "x"\nstart_s = nan\n', r"arms\[2\].start_s: must be more than 0"),
         (
             '[[predictions]]\nclaim="c"\nmeasure="m"\narm="fp8"\nagainst="nobody"\nband=[1, 2]\nrefuted_if="> 3"\n',
             r"predictions\[0\].against: 'nobody' is no arm",
@@ -119,6 +123,11 @@ def test_what_makes_no_sense_is_refused_in_one_line(more: str, said: str) -> Non
         ('name = "x"\nquestion = "?"\n[server]\nsim=["clean"]\nurl="u"\n[[arms]]\nname="a"\n', "server: names more"),
         ('question = "?"\n', "name: is missing"),
         ("name = ", "not TOML"),
+        (f"name = {'[' * 3000}", "not TOML"),
+        (
+            'name = "x"\nquestion = "?"\n[server]\nsim=["clean"]\nidle_s=0.0\n[[arms]]\nname="a"\n',
+            "server.idle_s: must",
+        ),
         ('name = "x"\nquestion = "?"\narms = 3\n', "arms: expected `array`, got `int`"),
         (
             'name = "x"\nquestion = "?"\n[server]\nsim=["clean"]\n[[arms]]\nname="a"\nflags={x=1}\n',

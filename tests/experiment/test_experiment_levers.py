@@ -132,6 +132,23 @@ def test_an_arm_that_sets_a_key_to_what_its_scenario_has_is_its_parent(tmp_path:
     assert read_experiment(str(file)).experiment.arms[1].name == "b"
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            _HEAD + "sim=['clean']\n[[arms]]\nname='a'\nsim=['lek']\n",
+            r"a: sim: 'lek' is not a fault; the nearest is 'leak'",
+        ),
+        ("sessions=['/nowhere/*.jsonl']\n" + _HEAD + "sim=['clean']\n[[arms]]\nname='a'\n", "matches no file"),
+    ],
+)
+def test_what_no_start_could_use_is_said_before_the_first_one(tmp_path: Path, text: str, said: str) -> None:
+    file = tmp_path / "x.toml"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(ScenarioError, match=said):
+        read_experiment(str(file))
+
+
 def test_a_flag_that_is_not_given_is_not_said_to_be_off() -> None:
     one = _arms("flags={no-enable-prefix-caching=true}", "flags={no-enable-prefix-caching=false}")
     assert [(arm.moved, arm.lever("--enable-prefix-caching")) for arm in one] == [

@@ -42,6 +42,10 @@ def complaints(experiment: Experiment) -> Iterator[Complaint]:
         yield "margin", "is a share between 0 and 1, e.g. 0.03"
     yield from (("set", why) for why in _sets(experiment.set))
     yield from (("server.flags", why) for why in _flags(server.flags))
+    yield from (("server.env", why) for why in _env(server.env))
+    for key in ("idle_s", "quiet_s", "start_s"):
+        if not getattr(server, key) > 0:
+            yield f"server.{key}", "must be more than 0 seconds"
     if not experiment.arms:
         yield "arms", "is empty: an experiment needs a control arm and one that differs from it in one lever"
         return
@@ -70,6 +74,9 @@ def _family(experiment: Experiment) -> Iterator[Complaint]:
             yield f"{key}.parent", "leads back to the arm itself"
         yield from ((f"{key}.set", why) for why in _sets(arm.set))
         yield from ((f"{key}.flags", why) for why in _flags(arm.flags))
+        yield from ((f"{key}.env", why) for why in _env(arm.env))
+        if arm.start_s is not None and not arm.start_s > 0:
+            yield f"{key}.start_s", "must be more than 0 seconds"
         if arm.flags and not experiment.server.launch:
             yield f"{key}.flags", "need server.launch: a server that is not started here keeps its flags"
     if not any(arm.parent is None for arm in experiment.arms):
@@ -96,6 +103,13 @@ def _flags(flags: Mapping[str, Setting]) -> Iterator[str]:
             yield f'{name!r} is no name of a flag: write "kv-cache-dtype" = "fp8"'
         elif (other := spelled.setdefault(one_flag(name), name)) != name:
             yield f"{other!r} and {name!r} are one flag"
+
+
+def _env(env: Mapping[str, str]) -> Iterator[str]:
+    """What no program can be given."""
+    for name, value in env.items():
+        if not name or "=" in name or "\0" in name + value:
+            yield f"{name!r} is no variable that a program can have"
 
 
 def _circles(arm: Arm, by_name: Mapping[str, Arm]) -> bool:

@@ -150,6 +150,7 @@ def _add_tool_verbs(verb: _Verb) -> None:
     _add_kv(stats)
     stats.add_argument("--prefix", action="store_true", help="what the chat template loses of each last prompt")
     stats.add_argument("--prefill", type=_number(1, 10**9), metavar="N", help="speed of prefill in tokens per second")
+    stats.add_argument("--decode", type=_number(1, 10**9), metavar="N", help="tokens per second of one reply")
     _add_json(stats, "print JSON")
     text = "convert what agents wrote into OpenAI chat JSONL"
     convert = inner.add_parser("import", help=text, description=text, parents=[_common()], allow_abbrev=False)

@@ -15,6 +15,7 @@ from infermaxx_tui.core.display import harmless
 from infermaxx_tui.core.kv_layers import ConfigError, layers_of
 from infermaxx_tui.core.kv_pool import cost
 from infermaxx_tui.core.kv_report import TOKENS_ONLY, KvAsked
+from infermaxx_tui.core.overlap import RATES, Rates
 from infermaxx_tui.core.prefix_report import NO_TRUTH, PrefixAsked, PrefixReport
 from infermaxx_tui.core.render import Renderer
 from infermaxx_tui.core.transcript import NothingToUseError, Session, TranscriptError
@@ -44,8 +45,13 @@ def output(args: argparse.Namespace) -> Iterable[str]:
         case _:
             prefix = PrefixAsked(args.prefix, args.prefill)
             return stats_output(
-                tuple(args.paths), args.tokenizer, args.pool, args.json, _asked(args), args.seed, prefix
+                tuple(args.paths), args.tokenizer, args.pool, args.json, _asked(args), args.seed, prefix, _rates(args)
             )
+
+
+def _rates(args: argparse.Namespace) -> Rates:
+    """The server's speeds, as far as they are given."""
+    return Rates(args.prefill or RATES.prefill_tokens_per_s, args.decode or RATES.decode_tokens_per_s)
 
 
 def _asked(args: argparse.Namespace) -> KvAsked:
@@ -97,6 +103,7 @@ def stats_output(
     asked: KvAsked = TOKENS_ONLY,
     seed: int = 1,
     prefix: PrefixAsked = NO_TRUTH,
+    rates: Rates = RATES,
 ) -> tuple[str, ...]:
     """Lines to print. Raises TranscriptError or TokenizerError."""
     left_out: list[Path] = []
@@ -104,7 +111,9 @@ def stats_output(
     renderer = resolve(tokenizer, None, "", None, None)
     name = TokenizerName(renderer.name, exact=tokenizer != "shipped")
     report = PrefixReport(renderer, prefix)
-    stats = describe(report.watched(sessions), lambda session: measured(session, renderer), name, pool, asked, seed)
+    stats = describe(
+        report.watched(sessions), lambda session: measured(session, renderer), name, pool, asked, seed, rates
+    )
     if not stats.sessions:
         raise _nothing(paths[0])
     if as_json:

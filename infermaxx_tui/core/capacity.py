@@ -17,6 +17,7 @@ from infermaxx_tui.core.fitting import Overlap, Plan, admission, overlap
 from infermaxx_tui.core.kv_pool import NULL_BLOCKS, plain_cost
 from infermaxx_tui.core.kv_report import TOKENS_ONLY, KvAsked, KvReport, fit, kv_report, pool_of, server_cost
 from infermaxx_tui.core.load import Load, load_of
+from infermaxx_tui.core.overlap import RATES, Rates
 from infermaxx_tui.core.stats import counted_quantile
 from infermaxx_tui.core.transcript import Request, Session
 
@@ -99,8 +100,11 @@ def describe(
     pool: int | None,
     asked: KvAsked = TOKENS_ONLY,
     seed: int = 1,
+    rates: Rates = RATES,
 ) -> Stats:
     """The statistics of at least one session; `measure` is asked where the recording has no usage.
+
+    `rates` are the server's, for sessions side by side.
 
     Raises core.kv_layers.ConfigError if the model's config does not say what is needed.
     """
@@ -128,7 +132,7 @@ def describe(
         fit_together=None if pool is None else fit_counted(peaks, pool),
         sessions_left_out=left_out,
     )
-    return whole if left_out else _on_pool(whole, loads, pool, asked, seed)
+    return whole if left_out else _on_pool(whole, loads, pool, asked, seed, rates)
 
 
 def _row(session: Session, sizes: list[int], source: Literal["recorded", "tokenised"]) -> SessionStats:
@@ -155,7 +159,7 @@ def fit_counted(peaks: Mapping[int, int], room: int) -> int:
     return fitting
 
 
-def _on_pool(stats: Stats, loads: list[Load], pool: int | None, asked: KvAsked, seed: int) -> Stats:
+def _on_pool(stats: Stats, loads: list[Load], pool: int | None, asked: KvAsked, seed: int, rates: Rates) -> Stats:
     """The same with what the sessions come to on the pool; where a config is known, in the model's own blocks."""
     tokens, blocks = pool_of(asked, pool)
     if tokens is None or blocks is None:
@@ -170,8 +174,8 @@ def _on_pool(stats: Stats, loads: list[Load], pool: int | None, asked: KvAsked, 
         fit_together=stats.fit_together if held is None else fit(held, blocks),
         pool_blocks=blocks,
         kv=kv_report(asked, tokens, loads),
-        overlap=overlap(loads, one, usable, seed),
-        plan=admission(loads, one, usable),
+        overlap=overlap(loads, one, usable, seed, rates),
+        plan=admission(loads, one, usable, rates),
     )
 
 

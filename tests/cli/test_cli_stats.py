@@ -30,6 +30,16 @@ def test_json_has_the_old_keys_and_the_new_ones(capsys: pytest.CaptureFixture[st
     assert (said["pool"], said["overlap"], said["plan"]) == (None, None, None)
 
 
+def test_the_servers_speeds_decide_how_long_sessions_overlap(capsys: pytest.CaptureFixture[str]) -> None:
+    lasts = []
+    for flags in ((), ("--prefill", "300", "--decode", "8"), ("--decode", "8")):
+        assert main([*SMALL, "--pool", "65536", "--json", *flags]) == 0
+        said = json.loads(capsys.readouterr().out)
+        lasts.append((said["overlap"]["rates"], said["plan"]["lasts_s"]))
+    assert [tuple(rates.values()) for rates, _ in lasts] == [(2000.0, 40.0), (300, 8), (2000.0, 8)]
+    assert lasts[0][1] < lasts[2][1] < lasts[1][1]
+
+
 def test_a_models_config_prices_the_pool(capsys: pytest.CaptureFixture[str]) -> None:
     known = ("--model-config", str(CONFIG), "--kv-dtype", "fp8", "--max-model-len", "40960")
     assert main([*SMALL, *known, "--kv-memory", "2.33"]) == 0

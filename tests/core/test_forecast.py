@@ -93,6 +93,43 @@ def test_two_cards_are_two_cards_in_every_spelling(words: tuple[str, ...]) -> No
     assert both.pool_bytes > 1.9 * alone.pool_bytes
 
 
+@pytest.mark.parametrize(
+    ("flags", "key", "said"),
+    [
+        (("--disable-sliding-window",), "kv_bytes_per_token", "--disable-sliding-window changes what is kept"),
+        (("--disable_hybrid_kv_cache_manager",), "kv_bytes_per_token", "--disable-hybrid-kv-cache-manager changes"),
+        (("--hf-overrides", '{"num_hidden_layers": 2}'), "kv_bytes_per_token", "--hf-overrides changes"),
+        (("--hf-overrides.num_hidden_layers", "2"), "kv_bytes_per_token", "--hf-overrides changes"),
+        (("--config", "server.yaml"), "kv_bytes_per_token", "--config changes"),
+        (("-dcp", "2"), "kv_bytes_per_token", "--decode-context-parallel-size changes"),
+        (("--cpu-offload-gb", "4"), "pool_tokens", "--cpu-offload-gb changes what memory is there"),
+        (("--enable-lora",), "pool_tokens", "--enable-lora changes what memory is there"),
+    ],
+)
+def test_a_flag_that_changes_what_is_kept_or_where_leaves_no_figure(
+    flags: tuple[str, ...], key: str, said: str
+) -> None:
+    one = _of(*flags, card=H200)
+    assert (getattr(one, key), one.pool_tokens) == (None, None)
+    assert said in one.missing[key]
+
+
+@pytest.mark.parametrize(
+    ("told", "size"), [({}, 576 * 2 * 2), ({"VLLM_MLA_DISABLE": "0"}, 576 * 2 * 2), ({"VLLM_MLA_DISABLE": "1"}, None)]
+)
+def test_a_compressed_cache_is_none_where_the_environment_has_it_kept_whole(
+    told: dict[str, str], size: int | None
+) -> None:
+    mla: dict[str, object] = {
+        **SMOLLM2,
+        "model_type": "deepseek_v3",
+        "num_hidden_layers": 2,
+        "kv_lora_rank": 512,
+        "qk_rope_head_dim": 64,
+    }
+    assert forecast(("vllm", "serve", "m"), told, mla, FACTS, H200).kv_bytes_per_token == size
+
+
 def test_what_does_not_follow_is_missing_with_its_reason() -> None:
     assert "how much memory" in _of().missing["pool_tokens"]
     assert "not reckoned" in _of("--pipeline-parallel-size", "2", card=H200).missing["pool_tokens"]

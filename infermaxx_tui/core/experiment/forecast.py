@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from infermaxx_tui.core.experiment.commandline import option
+from infermaxx_tui.core.experiment.commandline import given_flags, option
 from infermaxx_tui.core.kv_layers import WIDTHS, ConfigError, layers_of
 from infermaxx_tui.core.kv_pool import BLOCK_TOKENS, GIB, Cost, cost
 from infermaxx_tui.core.model_facts import (
@@ -31,6 +31,23 @@ _STEPS: Final = {letter: place for place, letter in enumerate("kmgt", 1)}
 _UTILISATION: Final = 0.92
 """What vLLM 0.32 takes of a card where nothing is said."""
 _SPREAD: Final = ("pipeline-parallel-size", "data-parallel-size")
+_OTHER_LAYERS: Final = (
+    "config",
+    "decode-context-parallel-size",
+    "disable-hybrid-kv-cache-manager",
+    "disable-sliding-window",
+    "hf-overrides",
+    "kv-cache-dtype-skip-layers",
+    "kv-sharing-fast-prefill",
+    "mamba-block-size",
+    "mamba-cache-dtype",
+    "mamba-ssm-cache-dtype",
+    "prefill-context-parallel-size",
+)
+"""Flags by which a server keeps something else than its checkpoint says."""
+_OTHER_MEMORY: Final = ("cpu-offload-gb", "enable-lora", "kv-offloading-size", "kv-transfer-config", "offload-backend")
+"""Flags by which the weights or the pool lie elsewhere, or something lies beside them."""
+_WHOLE_KV: Final = "VLLM_MLA_DISABLE"
 _CPU_SPACE: Final = "VLLM_CPU_KVCACHE_SPACE"
 """GiB of the pool of vLLM on a CPU."""
 _NAMES: Final = {
@@ -86,6 +103,9 @@ def forecast(
     card: Card | None,
 ) -> Forecast:
     """What follows for a server of this command on a checkpoint; `card` None: there is none, or it is not known."""
+    given = given_flags(launch)
+    if (other := next((f"--{name}" for name in _OTHER_LAYERS if f"--{name}" in given), None)) is not None:
+        return Forecast(missing={"kv_bytes_per_token": f"{other} changes what is kept, which is not reckoned here"})
     dtype = told_dtype(launch) or loaded_dtype(facts)
     stored = option(launch, "kv-cache-dtype") or "auto"
     if stored == "auto" and _brings_kv_type(config):
@@ -99,6 +119,8 @@ def forecast(
         priced = cost(layers, stored, _whole(option(launch, "block-size")) or BLOCK_TOKENS, mtp)
     except ConfigError as error:
         return Forecast(missing={"kv_bytes_per_token": str(error)})
+    if layers.attention.vectors == 1 and env.get(_WHOLE_KV, "0") not in ("", "0"):
+        return Forecast(missing={"kv_bytes_per_token": f"{_WHOLE_KV} has keys and values kept whole: not reckoned"})
     loaded = as_loaded(facts, dtype, told_quantization(launch))
     memory = _memory(launch, env, loaded, card, priced)
     window = _whole(option(launch, "max-model-len")) or layers.max_model_len
@@ -150,14 +172,17 @@ def _memory(
     """The memory of the pool over all cards, by what the command sets, the exact first."""
     if any((_whole(option(launch, name)) or 1) > 1 for name in _SPREAD):
         return _Memory(None, "stages or copies of the model share the cards: not reckoned")
+    given = given_flags(launch)
+    if (other := next((f"--{name}" for name in _OTHER_MEMORY if f"--{name}" in given), None)) is not None:
+        return _Memory(None, f"{other} changes what memory is there: not reckoned")
     shards = _shards(launch)
     drafts = option(launch, "speculative-config") is not None
     blocks = _whole(option(launch, "num-gpu-blocks-override"))
     if blocks is not None:
         return _Memory(blocks * priced.block_bytes, f"{blocks:,} blocks by --num-gpu-blocks-override", drafts)
-    given = _whole(option(launch, "kv-cache-memory-bytes"))
-    if given is not None:
-        return _Memory(given * shards, f"{_gib(given * shards)} by --kv-cache-memory-bytes", drafts)
+    told = _whole(option(launch, "kv-cache-memory-bytes"))
+    if told is not None:
+        return _Memory(told * shards, f"{_gib(told * shards)} by --kv-cache-memory-bytes", drafts)
     space = _whole(env.get(_CPU_SPACE))
     if card is None and space is not None:
         return _Memory(space * GIB, f"{_gib(space * GIB)} by {_CPU_SPACE}", drafts)

@@ -96,6 +96,8 @@ def test_json_in_another_order_is_the_same_and_two_of_its_keys_are_two_levers() 
         ("url='http://h:1'\n", ("", "sim=['leak']"), r"arms\[1\].sim: has no effect: this arm is asked at"),
         ("sim=['clean']\n", ("", "env={A='1'}"), r"arms\[1\].env: has no effect: the embedded server"),
         ("sim=['clean']\n", ("", "sim=['clean']"), r"arms\[1\]: arm1 is the same"),
+        ("url='http://h:1'\n", ("", "url='http://h:1/v1/'"), r"arms\[1\]: arm1 is the same"),
+        ("url='http://h:1'\n", ("", "url='h:1/'"), r"arms\[1\]: arm1 is the same"),
         ("sim=['clean']\n", ("", "sim=['leak', 'small-kv']"), r"2 levers against arm0 \(sim leak, sim small-kv\)"),
         ("sim=['clean']\n", ("", "set=['server.url=\"http://h:1\"']"), r"arms\[1\].set: 'server.url=.*reaches nothing"),
         ("sim=['clean']\n", ("", "set=['sessions={count=8}']"), r"arms\[1\].set: .* sets a whole table"),

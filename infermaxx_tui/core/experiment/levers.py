@@ -112,13 +112,19 @@ def _levers(one: Settings) -> Iterator[tuple[str, str]]:
     """Of a server that is not started here only its address is known."""
     yield from ((f"set {key}", value) for key, value in keyed(one.set).items())
     if one.url is not None:
-        yield "url", one.url
+        yield "url", _address(one.url)
         return
     yield from given_flags(one.launch).items()
     if "serve" in one.launch and (model := one.launch[one.launch.index("serve") + 1 :][:1]):
         yield from (("--model", word) for word in model if not word.startswith("-"))
     yield from ((f"env {name}", value) for name, value in one.env.items())
     yield from ((f"sim {fault}", "on") for fault in one.sim if fault != HEALTHY)
+
+
+def _address(url: str) -> str:
+    """One spelling of an address: `/v1` and a stroke at its end say nothing, and `http` is what is meant without one."""
+    whole = url.strip() if "://" in url else f"http://{url.strip()}"
+    return whole.rstrip("/").removesuffix("/v1").rstrip("/")
 
 
 def differing(left: Mapping[str, str], right: Mapping[str, str]) -> tuple[str, ...]:

@@ -122,7 +122,7 @@ def _levers(one: Settings) -> Iterator[tuple[str, str]]:
 
 
 def _address(url: str) -> str:
-    """One spelling of an address: `/v1` and a stroke at its end say nothing, and `http` is what is meant without one."""
+    """One spelling of an address: `/v1` and a slash at its end say nothing, and without a scheme it is `http`."""
     whole = url.strip() if "://" in url else f"http://{url.strip()}"
     return whole.rstrip("/").removesuffix("/v1").rstrip("/")
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 import psutil
 import pytest
-from living import gone, until
+from living import gone, holding, until
 
 from infermaxx_tui.core.events import FirstToken, MetricsRead, Record, RequestEnded, RequestStarted, Resumed, ServerLost
 from infermaxx_tui.core.scenario import parse_scenario
@@ -52,7 +52,7 @@ class Served:
             probe.bind(("127.0.0.1", 0))
             self.port = int(probe.getsockname()[1])
         self.url = f"http://127.0.0.1:{self.port}"
-        self._folder = folder
+        self.folder = folder
         self._server: LaunchedServer | None = None
 
     @property
@@ -73,7 +73,7 @@ class Served:
         *shell, script = parse_scenario(path.read_text(encoding="utf-8"), path.name).server.launch
         small = f"--num-gpu-blocks-override {BLOCKS} --block-size {BLOCK_TOKENS} --max-model-len {WINDOW}"
         self._server = LaunchedServer(
-            (*shell, f"{script.rstrip()} {small}\n"), {"PORT": str(self.port)}, self._folder / "server.log"
+            (*shell, f"{script.rstrip()} {small}\n"), {"PORT": str(self.port)}, self.folder / "server.log"
         )
         self._server.wait_ready(self.url, time.sleep)
 
@@ -242,7 +242,9 @@ def test_an_engine_that_is_killed_is_availability_s_and_the_run_goes_on_with_the
     assert _resumed(folder).returncode == ExitCode.SERVER
     assert _written(folder) == before
     served.stop()
+    assert holding(served.folder) == []
     served.start()
+    assert served.engine.cmdline() in holding(served.folder)
     done = _resumed(folder)
     assert done.stdout, done.stderr.decode()
     verdict = read_verdict(done.stdout)

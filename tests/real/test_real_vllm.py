@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
-import psutil
 import pytest
+from living import holding
 from realtools import served
 
 from infermaxx_tui.core.events import QualityAsked, Record, RequestEnded
@@ -300,7 +300,7 @@ def test_arms_that_cannot_start_or_cannot_do_it_are_rows_and_the_others_go_on(ur
         probe.bind(("127.0.0.1", 0))
         port = int(probe.getsockname()[1])
     used = url.rpartition(":")[2]
-    own = {"URL": url, "USED_PORT": used, "BOOT_PORT": str(port), "MARK": f"bad-arms-{port}"}
+    own = {"URL": url, "USED_PORT": used, "BOOT_PORT": str(port)}
     words = [str(Path(__file__).with_name("cpu-bad-arms.toml")), "--no-gpu", "--runs-dir", str(tmp_path)]
     words += [word for name, value in own.items() for word in ("--set", f'vars.{name}="{value}"')]
     command = [sys.executable, "-m", "infermaxx_tui", "experiment", *words]
@@ -327,7 +327,7 @@ def test_arms_that_cannot_start_or_cannot_do_it_are_rows_and_the_others_go_on(ur
         assert len(lines) == 1, lines
         assert "n/a (unsupported: " in lines[0]
         assert missing in lines[0]
-    _nothing_is_left(own["MARK"], port)
+    _nothing_is_left(tmp_path, port)
     ahead = _program("experiment", *words, "--dry-run")
     assert "hours: " in ahead
     assert "by the newest starts here, 5 of them failed then" in ahead
@@ -360,16 +360,9 @@ def _whole_configuration(rows: dict[str, ArmRow], runs: Path) -> None:
     assert rows["there"].forecast is None
 
 
-def _nothing_is_left(mark: str, port: int) -> None:
+def _nothing_is_left(folder: Path, port: int) -> None:
     """No process of any server that was started for this lives, whatever its name, and its port is free."""
-    left = []
-    for process in psutil.process_iter():
-        try:
-            if process.status() != psutil.STATUS_ZOMBIE and process.environ().get("ARM_MARK") == mark:
-                left.append(process.cmdline())
-        except psutil.Error:
-            continue
-    assert left == []
+    assert holding(folder) == []
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         probe.bind(("127.0.0.1", port))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Final, TypeVar
 
 import psutil
@@ -37,3 +39,19 @@ def lives(pid: int) -> bool:
 def gone(processes: Iterable[psutil.Process]) -> bool:
     """Whether none of them lives any more; a number that went on to another process does not count as one of them."""
     return not any(process.is_running() and lives(process.pid) for process in processes)
+
+
+def holding(folder: Path) -> list[list[str]]:
+    """Command lines of the processes here that have a file below `folder` open, their log for instance.
+
+    A server's engine overwrites its environment with its title, so that it is not to be known by a variable.
+    """
+    found = []
+    for process in psutil.process_iter():
+        try:
+            held = [os.readlink(entry) for entry in Path(f"/proc/{process.pid}/fd").iterdir()]
+            if process.pid != os.getpid() and any(Path(one).is_relative_to(folder) for one in held):
+                found.append(process.cmdline())
+        except (OSError, psutil.Error):
+            continue
+    return found

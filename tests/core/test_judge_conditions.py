@@ -131,6 +131,7 @@ def test_capped_deep_recalls_do_not_count() -> None:
 def test_one_at_a_time_is_not_asked_to_overlap(sessions: int, at_once: int) -> None:
     got = vacuity.judge(state_of(history(Shape(sessions=sessions, at_once=at_once))), LIMITS)
     assert (got.outcome, got.required) == ("not_evaluable", False)
+    assert (got.advice or "").startswith("one request at a time was asked for")
 
 
 def test_two_at_once_are_asked_to_overlap() -> None:

@@ -25,7 +25,9 @@ def judge(state: RunState, limits: Limits) -> Check:
     if not n:
         advice = f"no counted recall at {where} or deeper; lower sessions.target_depth or use longer transcripts"
     elif not enough and not required:
-        advice = f"one request at a time was asked for, so {beside} of {plural(n, 'recall')} at {where} ran beside others"
+        advice = (
+            f"one request at a time was asked for, so {beside} of {plural(n, 'recall')} at {where} ran beside others"
+        )
     elif not enough:
         advice = (
             f"{beside} of {plural(n, 'recall')} at {where} overlapped another stream's decoding,"

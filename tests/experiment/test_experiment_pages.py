@@ -11,6 +11,7 @@ from experimenttools import LADDER, arm_row, first_row, parsed, speed
 from phases import marks
 
 from infermaxx_tui.core.experiment.answer import Answer, answer
+from infermaxx_tui.core.experiment.cells import markdown_table
 from infermaxx_tui.core.experiment.curves import charts
 from infermaxx_tui.core.experiment.fleet import fleet_table
 from infermaxx_tui.core.experiment.holds import holds_table
@@ -345,3 +346,21 @@ def test_an_experiment_without_figures_says_so(rows: int) -> None:
     _read(html_text(found, "f"))
     assert "not finished" in html_text(found, "f")
     assert ("no such model" in markdown_text(found, "f")) == bool(rows)
+
+
+def test_a_table_that_is_read_alone_says_what_takes_a_figure_or_a_lever_its_meaning() -> None:
+    experiment = parsed()
+    forced = msgspec.structs.replace(speed(44.0, 45.0), note="replies of 12 tokens, of 256 wanted")
+    seen = RegimeReached(kv_cache_dtype="auto")
+    rows = [
+        arm_row(experiment, "auto", 0, speed(44.0, 45.0), regime=seen),
+        arm_row(experiment, "fp8", 0, forced, regime=msgspec.structs.replace(seen, engine="other", dtype="half")),
+    ]
+    found = answer((first_row(experiment), *rows))
+    fleet = fleet_html((("20261201-x", found),))
+    for text in (html_text(found, "f").split("Each arm in words")[0], "\n".join(markdown_table(arms_table(found)))):
+        assert "CONFOUNDED, LEVER NOT SEEN" in text
+        assert "replies of 12 tokens, of 256 wanted" in text
+    assert "replies of 12 tokens, of 256 wanted" in fleet
+    plain = answer((first_row(experiment), rows[0], msgspec.structs.replace(rows[0], arm="fp8", regime=None)))
+    assert "CONFOUNDED" not in "\n".join(markdown_table(arms_table(plain)))

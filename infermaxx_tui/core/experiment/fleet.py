@@ -68,7 +68,7 @@ def _value(one: Measure) -> str:
     where += f" x{one.streams}" if one.streams not in (None, 1) else ""
     if one.median is None or one.spread is None:
         return f"n/a{where}"
-    if len(one.values) == 1:
-        return f"{number_text(one.median)}{where}"
     low, high = one.spread
-    return f"{number_text(one.median)}{where} ({number_text(low)} to {number_text(high)}, n {len(one.values)})"
+    spread = f"{number_text(low)} to {number_text(high)}, n {len(one.values)}" if len(one.values) > 1 else ""
+    inside = "; ".join(filter(None, (spread, one.note)))
+    return f"{number_text(one.median)}{where}" + (f" ({inside})" if inside else "")

@@ -78,9 +78,22 @@ def _row(arm: ArmAnswer, keys: Sequence[Key]) -> tuple[Cell, ...]:
         if not one.values:
             figures.append(Cell("n/a", _cut(one.reason or "not measured")))
             continue
-        figures.append(Cell(_value(one), _moved(moved.get(key)), badge="n 1" if len(one.values) == 1 else ""))
+        below = "; ".join(filter(None, (_moved(moved.get(key)), one.note)))
+        figures.append(Cell(_value(one), below, badge="n 1" if len(one.values) == 1 else ""))
     lever = "control" if arm.settings.parent is None else f"{lever_text(arm)} (against {arm.settings.parent})"
-    return (Cell(arm.name, struck=arm.worthless), Cell(lever), Cell(words), Cell(right_text(arm)), *figures)
+    return (
+        Cell(arm.name, struck=arm.worthless),
+        Cell(lever, _doubts(arm)),
+        Cell(words),
+        Cell(right_text(arm)),
+        *figures,
+    )
+
+
+def _doubts(arm: ArmAnswer) -> str:
+    """What takes the lever its meaning, in words that cannot be overlooked; what it is stands in the words below."""
+    confounded = arm.unlike or (arm.settings.confounded and len(arm.settings.moved) > 1)
+    return ", ".join(("CONFOUNDED",) * bool(confounded) + ("LEVER NOT SEEN",) * bool(arm.unmoved))
 
 
 def _moved(change: Movement | None) -> str:

@@ -20,13 +20,14 @@ from infermaxx_tui.core.export.page import PAGE_STYLE, plain, section
 _SIMULATED = "SIMULATED: played on the embedded server; nothing here says anything about a real one"
 _WIDE = (
     "body{max-width:1280px}.wide{overflow-x:auto}.wide td{overflow-wrap:normal;min-width:6em}.wide svg{min-width:720px}"
-    ".wide td:last-child{min-width:12em}.wide td:first-child,.wide td:nth-child(2){max-width:24em;"
-    "overflow-wrap:anywhere}"
+    ".wide td:last-child{min-width:12em}.wide td:first-child,.wide td:nth-child(2){min-width:12em;"
+    "max-width:24em;overflow-wrap:anywhere}"
     ".wide th{white-space:normal;overflow-wrap:normal}.struck{text-decoration:line-through;color:var(--dim)}"
     ".badge{border:1px solid var(--warn);color:var(--warn);border-radius:3px;padding:0 4px;font-size:11px;"
     "white-space:nowrap}"
     "@media print{@page{size:landscape}.wide{overflow:visible}.wide table{font-size:10px}"
-    ".wide td,.wide td:last-child{min-width:0}.badge{font-size:8px}.wide td,.wide th{padding-right:6px;"
+    ".wide td,.wide td:first-child,.wide td:nth-child(2),.wide td:last-child{min-width:0}.badge{font-size:8px}"
+    ".wide td,.wide th{padding-right:6px;"
     "overflow-wrap:break-word}.wide svg{min-width:0;break-inside:avoid}tr{break-inside:avoid}}"
 )
 

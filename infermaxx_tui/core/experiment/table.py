@@ -83,7 +83,7 @@ def _row(arm: ArmAnswer, keys: Sequence[Key]) -> tuple[Cell, ...]:
     lever = "control" if arm.settings.parent is None else f"{lever_text(arm)} (against {arm.settings.parent})"
     return (
         Cell(arm.name, struck=arm.worthless),
-        Cell(lever, _doubts(arm)),
+        Cell(lever, badge=_doubts(arm)),
         Cell(words),
         Cell(right_text(arm)),
         *figures,

@@ -80,7 +80,9 @@ def trend(series: Series, least_hours: float = 0.0) -> Trend | Blind:
     least = least_samples(series)
     if series.n < least or series.hours <= 0:
         more = None if series.hours <= 0 else series.hours * max(least / series.n - 1, 0.0)
-        return Blind(name=series.name, why="few_samples", said=f"{series.n} of {least} samples counted", more_hours=more)
+        return Blind(
+            name=series.name, why="few_samples", said=f"{series.n} of {least} samples counted", more_hours=more
+        )
     if series.hours < least_hours:
         said = f"{_time(series.hours)} were covered, limits.min_drift_hours={least_hours:g}"
         return Blind(name=series.name, why="short", said=said, more_hours=least_hours - series.hours)

@@ -95,7 +95,9 @@ def _reproduced(place: int, probe: Probe, by_round: dict[Round, list[ProbeReply]
 
 def _unsaid(got: list[ProbeReply]) -> str | None:
     """Why there is a reply of which no text is known; None if there is none."""
-    return "a reply said nothing, came torn, or was cut before its budget" if any(one.text_sha256 is None for one in got) else None
+    if all(one.text_sha256 is not None for one in got):
+        return None
+    return "a reply said nothing, came torn, or was cut before its budget"
 
 
 def _count(

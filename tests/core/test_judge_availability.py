@@ -111,6 +111,18 @@ def test_a_stall_that_was_looked_into_fails_with_the_request() -> None:
     assert check([*events[:place], seen, *events[place:]]).outcome == "fail"
 
 
+def test_one_refused_request_is_one_witness_and_a_probe_is_of_no_session() -> None:
+    bad = Reply(outcome="refused_connection", finish_reason=None, completion_tokens=None, speaks=False)
+    events = history(Shape(), honest, lambda session, turn: bad if (session, turn) == (2, 9) else fluent(session, turn))
+    ended = next(x for x in events if isinstance(x, e.RequestEnded) and x.outcome == "refused_connection")
+    place = events.index(ended) + 1
+    seen = e.ServerLost(how="refused", session=-1, req=ended.req, detail="connection refused", reachable=False)
+    (witness,) = check([*events[:place], seen, *events[place:]]).evidence
+    assert (witness.session, witness.said) == (None, "connection refused")
+    other = msgspec.structs.replace(seen, req=ended.req + 100_000)
+    assert len(check([*events[:place], other, *events[place:]]).evidence) == 2
+
+
 def test_a_failure_outlives_a_run_that_broke_off() -> None:
     events = history()
     cut = len(events) // 2

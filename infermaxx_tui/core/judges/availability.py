@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from infermaxx_tui.core.evidence import Loss
-from infermaxx_tui.core.judges.check import Check, Evidence, plural, shown, shown_findings
+from infermaxx_tui.core.judges.check import Check, Evidence, of_finding, plural, shown, shown_findings
 from infermaxx_tui.core.limits import Limits
 from infermaxx_tui.core.state import RunState
 
@@ -22,7 +22,9 @@ def judge(state: RunState, limits: Limits) -> Check:
     certain = [loss for loss in state.losses if loss.after_first_token and _certain(loss)]
     open_losses = [loss for loss in state.losses if loss.after_first_token and not _certain(loss)]
     ended = sum(n for by_outcome in state.outcomes.values() for n in by_outcome.values())
-    evidence = tuple(_witness(loss) for loss in certain) + shown_findings(state.refused)
+    told = {loss.req for loss in certain}
+    alone = tuple(of_finding(one) for one in state.refused.kept if one.req not in told)
+    evidence = tuple(_witness(loss) for loss in certain) + alone
     open_count = max(len(open_losses), state.stalled.count + state.timed_out.count)
     if evidence:
         first = min(evidence, key=lambda one: one.event)
@@ -55,4 +57,5 @@ def _certain(loss: Loss) -> bool:
 
 
 def _witness(loss: Loss) -> Evidence:
-    return Evidence(event=loss.at, session=loss.session, said=loss.detail, what=_WORDS[loss.how])
+    session = loss.session if loss.session is None or loss.session >= 0 else None
+    return Evidence(event=loss.at, session=session, said=loss.detail, what=_WORDS[loss.how])

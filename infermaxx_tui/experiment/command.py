@@ -90,16 +90,23 @@ def fleet(root: Path, emit: Callable[[Iterable[str]], None]) -> ExitCode:
     if not named:
         emit(("no experiments yet; `infermaxx experiment FILE` conducts one", *unread))
         return ExitCode.PASS
-    emit((*markdown_table(fleet_table(named)), *unread, f"page: {write_fleet(root)}"))
+    emit((*markdown_table(fleet_table(named)), *unread))
+    emit((f"page: {write_fleet(root)}",))
     return ExitCode.PASS
 
 
 def write_fleet(root: Path) -> Path:
-    """Writes the page of living results, with what the newest sweeps came to, and returns where it is."""
+    """Writes the page of living results, with what the newest sweeps came to, and returns where it is.
+
+    Raises RunError where it cannot be written.
+    """
     named, _ = _named(root)
     page = root / SUBFOLDER / "index.html"
     runs = runs_table(describe_runs(rundir.list_runs(root)))
-    replace_file(page, fleet_html(named, runs, last_lines(root)).encode())
+    try:
+        replace_file(page, fleet_html(named, runs, last_lines(root)).encode())
+    except OSError as error:
+        raise RunError(f"{page}: cannot be written ({error.strerror})") from None
     return page
 
 

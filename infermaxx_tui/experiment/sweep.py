@@ -54,10 +54,14 @@ def sweep(
     nothing yet to hold them against), 3: something did move, also by small steps, or nobody can say of an arm.
 
     A file that is no experiment, and one whose arms do not come up, is one line; the others go on. Without a terminal
-    nothing is narrated. Raises UsageError where the folder holds none, RunError where another sweep is at it.
+    nothing is narrated. Raises UsageError where the folder holds none, RunError where another sweep is at it, or where
+    nothing can be written.
     """
     root = rundir.runs_dir(args.runs_dir)
-    files = sorted(Path(os.path.expanduser(args.folder)).glob("*.toml"))
+    where = Path(os.path.expanduser(args.folder))
+    if not where.is_dir():
+        raise UsageError(f"infermaxx sweep: {args.folder}: no such folder")
+    files = sorted(where.glob("*.toml"))
     if not files:
         raise UsageError(f"infermaxx sweep: {args.folder}: holds no experiment files (*.toml)")
     if not sys.stderr.isatty():
@@ -72,9 +76,11 @@ def sweep(
 def _hold(root: Path) -> int:
     """Two sweeps at once would measure one another."""
     folder = root / SUBFOLDER
-    make_folder(folder)
     try:
+        make_folder(folder)
         return RunFolder(folder).hold()
+    except OSError as error:
+        raise RunError(f"{folder}: cannot be written ({error.strerror}); give --runs-dir DIR") from None
     except RunError:
         raise RunError(f"another sweep is going on over {folder}; two at once would measure one another") from None
 
@@ -90,8 +96,8 @@ def _all(
     quiet = True
     for file in files:
         swept, whole = _one(args, root, file, narrate, status)
-        keep(root, swept)
         emit((msgspec.json.encode(swept).decode(),) if args.json else swept.lines())
+        keep(root, swept)
         quiet = quiet and whole and swept.quiet
         if swept.outcome == "interrupted":
             return ExitCode.INTERRUPTED

@@ -86,14 +86,17 @@ def _same(root: Path, now_id: str, now: Answer) -> Iterator[tuple[str, Answer]]:
 
 
 def keep(root: Path, swept: Swept) -> None:
-    """Appends one line."""
+    """Appends one line. Raises RunError where it cannot be written."""
     path = root / SUBFOLDER / "sweeps.jsonl"
-    make_folder(path.parent)
-    fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
-        os.write(fd, msgspec.json.encode(swept) + b"\n")
-    finally:
-        os.close(fd)
+        make_folder(path.parent)
+        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        try:
+            os.write(fd, msgspec.json.encode(swept) + b"\n")
+        finally:
+            os.close(fd)
+    except OSError as error:
+        raise RunError(f"{path}: cannot be written ({error.strerror}); give --runs-dir DIR") from None
 
 
 def last_lines(root: Path) -> Sequence[str]:

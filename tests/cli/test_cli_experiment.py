@@ -316,6 +316,8 @@ def test_a_sweep_conducts_all_again_and_says_no_movement_where_there_is_none(
     assert kept[0]["since"]["last"] is None
     assert [row["drift"] for row in kept[:2]] == ["first", None]
     assert kept[2]["since"]["last"] == kept[0]["since"]["now"]
+    assert place.inside("sweep", str(place.root / "fleet2")).complaint.endswith("no such folder")
+    (place.root / "fleet2").mkdir()
     assert place.inside("sweep", str(place.root / "fleet2")).complaint.endswith("holds no experiment files (*.toml)")
 
 

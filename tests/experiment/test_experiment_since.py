@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import msgspec
+import pytest
 from experimenttools import arm_row, first_row, parsed, speed
 
 from infermaxx_tui.core.experiment.answer import Answer, answer
@@ -12,8 +13,10 @@ from infermaxx_tui.core.experiment.page import fleet_html
 from infermaxx_tui.core.experiment.since import Since, same_question, since, since_lines
 from infermaxx_tui.core.measures import Measure
 from infermaxx_tui.core.reached import RegimeReached
+from infermaxx_tui.experiment.command import write_fleet
 from infermaxx_tui.experiment.folder import create
 from infermaxx_tui.experiment.swept import Swept, compare, keep, last_lines
+from infermaxx_tui.rundir import RunError
 
 
 def _answer(*rates: float, **regime: object) -> Answer:
@@ -218,3 +221,11 @@ def test_the_newest_line_of_each_file_is_read_back_and_a_torn_one_left_out(tmp_p
     assert said[1] == "  ladder: now against last: MOVED"
     assert said[-1] == "  b.toml: not conducted: no such model"
     assert "ladder: now against last: MOVED" in fleet_html((), since=said)
+
+
+def test_what_cannot_be_written_is_said_in_one_line_and_is_no_fault_of_the_program(tmp_path: Path) -> None:
+    (tmp_path / "experiments").write_text("no folder", encoding="utf-8")
+    for write in (lambda: keep(tmp_path, Swept(1, "a.toml", "conducted", None)), lambda: write_fleet(tmp_path)):
+        with pytest.raises(RunError, match="cannot be written") as caught:
+            write()
+        assert "\n" not in str(caught.value)

@@ -237,6 +237,29 @@ def test_no_claim_is_hit_or_missed_by_a_figure_that_nobody_can_say_moved(
 
 
 @pytest.mark.parametrize(
+    ("starts", "url", "result"),
+    [((2, 2), False, "HIT"), ((1, 1), False, "UNTESTED"), ((2, 1), False, "UNTESTED"), ((1, 1), True, "HIT")],
+)
+def test_a_claim_about_a_speed_that_crosses_starts_needs_two_of_each(
+    starts: tuple[int, int], url: bool, result: str
+) -> None:
+    """A server at a URL is not started between its arms, so its repetitions are all there is."""
+    text = LADDER + _SPEED_CLAIM
+    experiment = parsed(text)
+    rows = [
+        arm_row(experiment, arm, boot, speed(100.0, 100.2, 100.1))
+        for arm, count in zip(("auto", "fp8"), starts, strict=True)
+        for boot in range(count)
+    ]
+    if url:
+        there = [msgspec.structs.replace(row.settings, launch=(), url="http://h:1") for row in rows]
+        rows = [msgspec.structs.replace(row, settings=one) for row, one in zip(rows, there, strict=True)]
+    scored = answer((first_row(experiment, text), *rows)).claims[0]
+    assert scored.result == result
+    assert (result == "HIT") or "one start a side" in (scored.why or "")
+
+
+@pytest.mark.parametrize(
     ("kinds", "seen"),
     [
         (("auto", "fp8_e4m3"), False),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import msgspec
 
@@ -12,6 +13,9 @@ from infermaxx_tui.core.experiment.moved import Movement
 from infermaxx_tui.core.experiment.rows import ArmRow, Registered
 from infermaxx_tui.core.measures import Measure, label_text
 from infermaxx_tui.core.predictions import Figure, Result, crosses, result_of, sha256_of
+
+_LEAST_STARTS: Final = 2
+"""Of each arm, below which a claim about a speed that crosses starts is not decided."""
 
 
 class ScoredClaim(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,9 +45,14 @@ def _score(claim: Claim, rows: Mapping[str, Sequence[ArmRow]], margin: float, in
         return ScoredClaim(claim=claim, result="UNTESTED", movement=None, why=said, figure=claim.measure)
     key = meant[0].key if meant else (claim.measure, claim.depth_tokens, claim.streams)
     figure = label_text(meant[0]) if meant else claim.measure
-    found = movement(rows.get(claim.against, ()), rows.get(claim.arm, ()), key, margin)
+    sides = (rows.get(claim.against, ()), rows.get(claim.arm, ()))
+    found = movement(*sides, key, margin)
     result, why = result_of(claim, Figure(found.ratio, min(found.n), found.reason or ""))
+    started = any(row.settings.launch or row.settings.sim for side in sides for row in side)
+    crosses_starts = started and any(one.is_speed for one in meant)
     undecided = _undecided(claim, result, found)
+    if undecided is None and result != "UNTESTED" and crosses_starts and min(found.boots) < _LEAST_STARTS:
+        undecided = "one start a side: what another start of the same server would change is in no interval"
     if undecided is not None:
         return ScoredClaim(claim=claim, result="UNTESTED", movement=found, why=undecided, figure=figure)
     if result == "MISS" and found.outcome == "no_movement":

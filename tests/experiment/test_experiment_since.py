@@ -50,6 +50,13 @@ def test_no_movement_is_written_as_an_answer() -> None:
     assert next(iter(since_lines(found))) == "ladder: now against last: no movement in 2 figures"
 
 
+def test_one_start_a_side_is_said_beside_what_moved_and_what_did_not() -> None:
+    once, twice = _since(_answer(100.0), _answer(100.2)), _since(_answer(100.0, 100.1), _answer(100.0, 100.2))
+    assert [arm.one_start for arm in (*once.arms, *twice.arms)] == [True, True, False, False]
+    said = ["\n".join(since_lines(one)) for one in (once, twice)]
+    assert ["one start a side: what another start would change" in text for text in said] == [True, False]
+
+
 def test_a_figure_that_nobody_took_this_time_is_counted_and_not_dropped() -> None:
     experiment = parsed()
     pool = Measure(name="pool.tokens", unit="tokens", values=(65_536.0,), better="more")

@@ -13,7 +13,7 @@ import msgspec
 from infermaxx_tui.core.experiment.answer import Answer, ArmAnswer, unlike
 from infermaxx_tui.core.experiment.beside import movement
 from infermaxx_tui.core.experiment.lines import movement_text, word_text
-from infermaxx_tui.core.experiment.moved import Movement
+from infermaxx_tui.core.experiment.moved import ONE_START, Movement
 from infermaxx_tui.core.measures import Measure, measure_text
 
 Drift = Literal["first", "moved", "none", "partly", "unresolved", "not_compared"]
@@ -42,6 +42,8 @@ class ArmSince(msgspec.Struct, frozen=True, kw_only=True):
     """Figures with one value a side, which show neither."""
     missing: int = 0
     """Figures that one side has no value of, a withheld speed and one that is not even named now among them."""
+    one_start: bool = False
+    """Whether any figure rests on one start a side, whose interval holds nothing that another start would change."""
     words: tuple[str, ...] = ()
     """Verdicts of its starts now, with the checks that stand against them."""
     words_last: tuple[str, ...] | None = None
@@ -149,6 +151,7 @@ def _arm(now: ArmAnswer, last: ArmAnswer | None, margin: float) -> ArmSince:
         same=outcomes.count("no_movement"),
         single=outcomes.count("single"),
         missing=outcomes.count("missing") + len(gone),
+        one_start=any(change.reason == ONE_START for _, change in found),
     )
 
 
@@ -206,7 +209,8 @@ def _arm_text(arm: ArmSince) -> str:
         return f"{said}; not compared: {arm.reason}"
     counts = ((arm.unresolved, "not resolved"), (arm.single, "with one value a side"), (arm.missing, "without a value"))
     rest = "".join(f", {count} {word}" for count, word in counts if count)
-    return f"{said}; {len(arm.moved)} moved, {arm.same} did not{rest}"
+    once = f"; {ONE_START}" if arm.one_start else ""
+    return f"{said}; {len(arm.moved)} moved, {arm.same} did not{rest}{once}"
 
 
 def figure_lines(arms: Sequence[ArmSince]) -> Iterator[str]:

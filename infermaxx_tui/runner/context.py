@@ -127,6 +127,8 @@ class RunContext:
         self.tokens_seen = False
         self.closing = False
         """Open requests were cut, and none may be opened."""
+        self.was_well = False
+        """/health has said that all is well; before that it means nothing that it says anything else."""
         self.doubt: RequestEnded | None = None
         """The newest request that broke as it does when a server goes away, while nobody knows whether it did."""
         self.doubt_us = 0

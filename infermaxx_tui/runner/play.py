@@ -43,7 +43,7 @@ from infermaxx_tui.runner.sampling import (
     watch_stalls,
 )
 from infermaxx_tui.runner.stream import Streams
-from infermaxx_tui.runner.vital import settle_doubts, still_there, watch_doubts
+from infermaxx_tui.runner.vital import look_first, settle_doubts, still_there, watch_doubts
 from infermaxx_tui.runner.wave import play_earlier, play_wave
 
 _GRACE_S: Final[dict[StopReason, float]] = {
@@ -123,6 +123,7 @@ async def _play_all(run: RunContext, background: TaskGroup, sensors: bool) -> No
         await try_abilities(run)
     baseline = await scrape(run)
     run.recorder.emit(baseline)
+    background.start_soon(run.guard, partial(look_first, run))
     background.start_soon(run.guard, partial(watch_metrics, run))
     if run.stopper.by is None:
         await play_earlier(run, streams)

@@ -31,28 +31,41 @@ class Vital(msgspec.Struct, frozen=True):
     """What came of asking at /health."""
 
     well: bool
+    """Whether nothing speaks against the server."""
     how: str
     """One line about it."""
     refused: bool = False
-    reachable: bool | None = False
+    reachable: bool | None = None
     """Whether the server's host is there; None if nobody knows."""
 
 
 async def ask(run: RunContext) -> Vital:
-    """What /health answers now, and what it means where it does not."""
+    """What /health answers now, and what it means where it does not.
+
+    Where it was never well it speaks against nobody: a gateway may have no such page.
+    """
+    strange = not run.was_well
     try:
         answer = await run.client.get("/health", timeout=ASK_S)
     except (httpx.ReadTimeout, httpx.WriteTimeout):
         reachable, known = behind(await run.standing())
-        return Vital(False, f"/health does not answer within {ASK_S:g} s; {known}", reachable=reachable)
+        return Vital(strange, f"/health does not answer within {ASK_S:g} s; {known}", reachable=reachable)
     except TRANSPORT_ERRORS as error:
         outcome, text = describe(error, answered=False)
         refused = outcome == "refused_connection"
-        return Vital(False, text, refused, reachable=refused)
+        return Vital(strange and not refused, text, refused, reachable=refused)
     if answer.status_code < 500:
+        run.was_well = True
         return Vital(True, "/health answers", reachable=True)
     # a gateway that waited in vain says nothing of who was to blame
-    return Vital(False, f"/health answers {answer.status_code}", reachable=answer.status_code != _GATEWAY_TIMEOUT)
+    speaks = not strange and answer.status_code != _GATEWAY_TIMEOUT
+    return Vital(strange, f"/health answers {answer.status_code}", reachable=True if speaks else None)
+
+
+async def look_first(run: RunContext) -> None:
+    """Asks while all is as it should be, so that what is said later can be held against it."""
+    if run.recorder.lost is None:
+        await ask(run)
 
 
 async def watch_doubts(run: RunContext) -> None:

@@ -250,7 +250,7 @@ def test_all_stalled_streams_cost_one_look_at_the_server() -> None:
     stalled = [event for event in played.of(ServerLost) if event.how == "stalled"]
     assert len(stalled) == 4
     assert all(event.reachable for event in stalled)
-    assert [call.path for call in played.calls].count("/health") == 2, "one for them, and one when the wave is over"
+    assert [call.path for call in played.calls].count("/health") == 3, "at first, for them, and at the end"
     assert [event.outcome for event in played.of(RequestEnded)] == ["stalled"] * 4
     assert {event.reason for event in played.of(SessionEnded)} == {"failed"}
 

@@ -125,15 +125,17 @@ def test_a_server_that_takes_connections_and_says_nothing(standing: Standing, af
 
 
 class Between(httpx.AsyncBaseTransport):
-    """Well in all that it is asked to say, but /health gives no good answer once a wave is over."""
+    """Well in all that it is asked to say, but /health gives no good answer after the first so many."""
 
-    def __init__(self, inner: httpx.AsyncBaseTransport, status: int) -> None:
+    def __init__(self, inner: httpx.AsyncBaseTransport, status: int, good: int = 1) -> None:
         self._inner = inner
         self._status = status
+        self._good = good
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         if request.url.path == "/health":
-            return httpx.Response(self._status, request=request)
+            self._good -= 1
+            return httpx.Response(200 if self._good >= 0 else self._status, request=request)
         return await self._inner.handle_async_request(request)
 
 
@@ -191,3 +193,17 @@ def test_streams_that_stall_one_after_another_are_one_silence() -> None:
     played = play_small(ramped)
     assert len([event for event in played.of(ServerLost) if event.how == "stalled"]) >= 3
     assert played.of(RunEnded)[0].reason == "finished"
+
+
+@pytest.mark.parametrize("status", [500, 503])
+@pytest.mark.parametrize("faults", [(), ("eof",)])
+def test_where_health_never_was_well_it_speaks_against_nobody(status: int, faults: tuple[str, ...]) -> None:
+    """A gateway may have no such page, and say so with any status."""
+    played = play_small(
+        Setting(wrap=lambda inner: Between(inner, status, good=0), faults=faults, overrides=("sessions.at_once=1",))
+    )
+    assert_judgeable(played)
+    assert not played.of(ServerLost)
+    assert played.of(RunEnded)[0].reason == "finished"
+    assert blamed(played) == ({"delivery"} if faults else set())
+    assert played.outcome("availability") == "pass"

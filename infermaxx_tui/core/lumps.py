@@ -43,8 +43,8 @@ class OddRead(NamedTuple):
 
     at_us: int
     events: int
-    size: int
-    """Bytes of the body."""
+    size: int | None
+    """Bytes of the body; None of one that brought one event, whose size nobody kept."""
     torn: bool
     """The last event in it goes on in the next read."""
 
@@ -74,7 +74,7 @@ class Reads:
         if not any(read.events > 1 and read.at_us < last_us for read in odd) and _apart(plain_us):
             events = len(plain_us) + sum(read.events for read in odd)
             return Arrivals(events=events, moments=len(plain_us) + any(read.events for read in odd))
-        reads = sorted([*(OddRead(at_us, 1, 0, False) for at_us in plain_us), *odd], key=_moment)
+        reads = sorted([*(OddRead(at_us, 1, None, False) for at_us in plain_us), *odd], key=_moment)
         if not any(read.events for read in reads):
             return None
         return _arrivals(reads, min(read.at_us for read in (*self.odd, *reads)) >= first_us)
@@ -113,7 +113,8 @@ class _Lump(NamedTuple):
     """Reads that came at one moment."""
 
     events: int
-    size: int
+    size: int | None
+    """None where it holds a read whose size nobody kept."""
     wait_us: int
     """The silence before it; 0 before the first."""
     cut: bool
@@ -145,7 +146,7 @@ def _arrivals(reads: Sequence[OddRead], from_the_beginning: bool) -> Arrivals:
     least_us = max(_WAIT_PACES * pace_us, LEAST_WAIT_US)
     waited = [lump for lump in together[1:] if lump.events > 1 and lump.wait_us >= least_us]
     first = together[0].events if together[0].events > 1 else 0
-    sizes = [lump.size for lump in waited if lump is not together[-1] and lump.size]
+    sizes = [lump.size for lump in waited if lump is not together[-1] and lump.size is not None]
     cut_first = bool(waited) and waited[0] is together[1] and waited[0].cut
     return Arrivals(
         events=events,
@@ -170,6 +171,11 @@ def _moments(reads: Sequence[OddRead], near_us: float) -> list[_Lump]:
     for _, group in groupby(zip(numbers, reads, strict=True), key=lambda pair: pair[0]):
         some = [read for _, read in group]
         wait_us, cut = (0, False) if last is None else (some[0].at_us - last.at_us, last.torn)
-        lumps.append(_Lump(sum(read.events for read in some), sum(read.size for read in some), wait_us, cut))
+        lumps.append(_Lump(sum(read.events for read in some), _size(some), wait_us, cut))
         last = some[-1]
     return lumps
+
+
+def _size(reads: Sequence[OddRead]) -> int | None:
+    sizes = [read.size for read in reads if read.size is not None]
+    return sum(sizes) if len(sizes) == len(reads) else None

@@ -172,3 +172,16 @@ def test_a_stream_of_single_bytes_fills_no_memory() -> None:
     assert len(reads.odd) < 5000
     reads.plain_us.append(20_000)  # what came after the last one that was kept is not looked at
     assert reads.arrivals(0, 20_000) is None
+
+
+def test_a_lump_of_which_a_part_has_no_known_size_has_none() -> None:
+    """A read that brings one event leaves its moment alone: without its size the buffer would look smaller."""
+    reads = Reads()
+    for number in range(5):
+        at_us = number * 400_000
+        reads.plain_us.append(at_us)
+        reads.note_odd(OddRead(at_us + 50, 9, 2000, True))
+    got = reads.arrivals(0, 1_600_050)
+    assert got is not None
+    assert (got.held, got.waits, got.torn) == (True, 4, 4)
+    assert (got.lump_bytes, got.first_bytes) == (None, None)

@@ -63,7 +63,7 @@ def _decode(one: Round, got: list[ProbeReply]) -> Seen:
     reply = got[0]
     if reply.tokens is None or reply.first_chunk_tokens is None or reply.decode_ms is None:
         return Seen(why="its tokens were not counted")
-    if (why := _undecoded(reply)) is not None or reply.decode_ms <= 0:
+    if (why := _undecoded(reply)) is not None:
         return Seen(why=why)
     decoded = reply.tokens - reply.first_chunk_tokens
     return Seen(1000.0 * decoded / reply.decode_ms, reply.decode_ms, reply.lag_max_ms)
@@ -103,8 +103,10 @@ def _not_cold(reply: ProbeReply) -> str | None:
 
 def _prefill(one: Round, got: list[ProbeReply]) -> Seen:
     seen = _cold_ttft(one, got)
-    if not seen.value:
+    if seen.value is None:
         return seen
+    if seen.value <= 0:
+        return Seen(why="its first token came in no time at all")
     tokens = got[0].prompt_tokens
     if tokens is None:
         return Seen(why="the prompt's tokens were not counted")
@@ -121,11 +123,12 @@ def _hit_tokens(one: Round, got: list[ProbeReply]) -> Seen:
     if why is not None:
         return Seen(why=why)
     cached, counted = got[0].cached_tokens, got[0].counted_cached_tokens
-    if cached is None and counted is None:
+    known = [one for one in (cached, counted) if one is not None]
+    if not known:
         return Seen(why="the server does not say what came from its cache")
-    if cached is not None and counted is not None and cached != counted:
+    if len(set(known)) > 1:
         return Seen(why=f"its usage says that {cached} tokens came from the cache, and its counters {counted}")
-    return Seen(float(cached if cached is not None else counted or 0))
+    return Seen(float(known[0]))
 
 
 def _aggregate(one: Round, got: list[ProbeReply]) -> Seen:

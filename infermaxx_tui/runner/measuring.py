@@ -91,7 +91,9 @@ async def _send_and_count(run: RunContext, streams: Streams, order: Order) -> No
         return
     after = await scrape(run)
     found, asked = hits(before, after), queries(before, after)
-    if found is not None and asked is not None and asked <= (ended.prompt_tokens or 0):
+    if found is None or asked is None or ended.prompt_tokens is None:
+        return
+    if asked <= ended.prompt_tokens:
         run.recorder.emit(ProbeCached(req=ended.req, cached_tokens=found))
 
 

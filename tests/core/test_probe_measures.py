@@ -74,6 +74,7 @@ def test_several_tokens_in_the_first_piece_do_not_count_as_decoded() -> None:
         ("ttft.cold_ms", _with(_COLD, cached_tokens=None), "nobody counted what came from the cache"),
         ("prefill.tokens_per_s", _with(_COLD, cached_tokens=16), "not cold"),
         ("prefill.tokens_per_s", _with(_COLD, prompt_tokens=None), "the prompt's tokens were not counted"),
+        ("prefill.tokens_per_s", _with(_COLD, ttft_ms=0.0), "its first token came in no time at all"),
         ("ttft.cold_ms", _with(_COLD, outcome="shed", error="busy"), "a request ended shed: busy"),
         ("ttft.cold_ms", _with(_COLD, ttft_ms=None), "no token came"),
         ("ttft.repeat_hit_tokens", _with(_LOADED, cached_tokens=None), "does not say what came from its cache"),

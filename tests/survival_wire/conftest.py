@@ -16,6 +16,13 @@ for folder in ("runner", "cli"):
 from clitools import Place  # noqa: E402 -- its folder is known only now
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Of the module's ways between a run and its server all with `--long`, else some."""
+    if "way" in metafunc.fixturenames:
+        ways = list(metafunc.module.WAYS) if metafunc.config.getoption("--long") else metafunc.module.SHORT
+        metafunc.parametrize("way", ways)
+
+
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
     """A home of the program for one test."""

@@ -85,12 +85,6 @@ def upstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield url
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """All ways with `--long`, else some."""
-    if "way" in metafunc.fixturenames:
-        metafunc.parametrize("way", list(WAYS) if metafunc.config.getoption("--long") else SHORT)
-
-
 @pytest.mark.skipif(NGINX is None, reason="nginx is not installed")
 def test_a_run_through_nginx(
     place: Place, upstream: str, free_port: int, way: str, tell: Callable[[str], None]

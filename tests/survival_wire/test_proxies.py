@@ -74,12 +74,6 @@ def upstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield url
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """All ways with `--long`, else some."""
-    if "way" in metafunc.fixturenames:
-        metafunc.parametrize("way", list(WAYS) if metafunc.config.getoption("--long") else SHORT)
-
-
 def test_a_run_through_a_proxy(place: Place, upstream: str, way: str, tell: Callable[[str], None]) -> None:
     demand = WAYS[way]
     small = write_small(place.root)
